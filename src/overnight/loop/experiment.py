@@ -90,8 +90,10 @@ class Finding:
 
 @dataclass(frozen=True)
 class RunInfo:
-    """A run as recorded. `settings` is what it was started with, arena included; `spent_s` excludes the present stretch;
-    `summary` is the final report object, once there is one.
+    """A run as recorded.
+
+    `settings` is what it was started with, arena included; `spent_s` excludes the present stretch; `summary` is the
+    final report object, once there is one.
     """
 
     run: str

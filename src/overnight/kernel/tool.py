@@ -1,0 +1,145 @@
+"""What the gate knows about a tool: its arguments' needs, its effect, what its results may be trusted with."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal
+
+from overnight.core.errors import UsageError
+from overnight.kernel.canonical import Json, content_hash
+from overnight.kernel.label import CRITICAL_KINDS, Confidentiality, Integrity, Kind, Label
+
+Effect = Literal["read", "write", "egress", "commit", "destructive"]
+"""`read` changes nothing; `write` changes the workspace; `egress` sends data out; `commit` binds the person (pays,
+signs, books); `destructive` deletes."""
+
+ValueType = Literal["string", "integer", "number", "boolean", "array", "object", "any"]
+
+_TOOL_ID = re.compile(r"[a-z0-9](?:[a-z0-9_-]*[a-z0-9])?\.[A-Za-z0-9](?:[A-Za-z0-9._/-]*[A-Za-z0-9_])?")
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """One argument of a tool.
+
+    Attributes:
+        name: as the tool takes it.
+        type: JSON type; the items of an array are checked one by one against `kind`'s rules.
+        kind: what the value means; decides how it is traced and compared.
+        required: whether a call without it is refused.
+        integrity: the label it needs; None takes `system` for critical kinds and `any` for the others.
+        carries: the highest confidentiality it may be given; None is `public` when the tool's effect is `egress` and
+            `secret` otherwise.
+    """
+
+    name: str
+    type: ValueType = "string"
+    kind: Kind = "text"
+    required: bool = True
+    integrity: Integrity | None = None
+    carries: Confidentiality | None = None
+
+    @property
+    def needs(self) -> Integrity:
+        """The label it needs, resolved."""
+        if self.integrity is not None:
+            return self.integrity
+        return "system" if self.kind in CRITICAL_KINDS else "any"
+
+    @property
+    def critical(self) -> bool:
+        """Whether a value of the wrong origin makes the call `ask` at best."""
+        return self.needs != "any"
+
+
+@dataclass(frozen=True, slots=True)
+class ResultField:
+    """What one field of a tool's result may be trusted with; fields that are not declared are untrusted text.
+
+    Attributes:
+        path: dotted, `*` for every item of a list or table: `*.sender`, `balance`; `` is the whole result.
+        label: `system` only where the system itself asserts it (an id, a timestamp, a header), never a body.
+        kind: what it means, so that it can serve as an argument of the same kind later.
+        confidentiality: None takes the tool's.
+    """
+
+    path: str
+    label: Label = "untrusted"
+    kind: Kind = "text"
+    confidentiality: Confidentiality | None = None
+
+
+@dataclass(frozen=True)
+class ToolSpec:
+    """Everything a decision needs to know about a tool.
+
+    Attributes:
+        id: `server.tool`; the server has no dot.
+        effect: the worst it does.
+        arguments: every argument it takes; others are refused.
+        reversible: whether a rollback can undo it (files and git by snapshot, others by a registered compensator).
+        family: what rights of roles and thresholds of limits speak about, e.g. `mail`; empty is the server.
+        aliases: other names that resolve to `id`.
+        fields: what the result's fields may be trusted with.
+        confidentiality: of result fields that do not say.
+        content: labels for combinations on what its results bring in, e.g. `web`, `crm`, `secret`.
+        implementation: version or hash of the code behind it; a change changes `version`.
+        description: one sentence for people.
+    """
+
+    id: str
+    effect: Effect
+    arguments: tuple[Argument, ...] = ()
+    reversible: bool = False
+    family: str = ""
+    aliases: tuple[str, ...] = ()
+    fields: tuple[ResultField, ...] = ()
+    confidentiality: Confidentiality = "public"
+    content: frozenset[str] = frozenset()
+    implementation: str = ""
+    description: str = field(default="", compare=False)
+
+    def __post_init__(self) -> None:
+        if _TOOL_ID.fullmatch(self.id) is None:
+            raise UsageError(
+                f"{self.id!r} is not a tool id", hint="write it as server.tool, in plain letters, digits, '_' and '-'"
+            )
+        names = [argument.name for argument in self.arguments]
+        if len(set(names)) != len(names):
+            raise UsageError(f"{self.id}: an argument is declared twice: {', '.join(names)}", hint="remove one of them")
+        for result in self.fields:
+            if result.label == "user":
+                raise UsageError(
+                    f"{self.id}: result field {result.path!r} cannot be 'user'",
+                    hint="a tool never speaks for the person; use 'system' or 'untrusted'",
+                )
+
+    @property
+    def server(self) -> str:
+        """The part of the id before the first dot."""
+        return self.id.partition(".")[0]
+
+    @cached_property
+    def by_name(self) -> Mapping[str, Argument]:
+        """The arguments by name."""
+        return {argument.name: argument for argument in self.arguments}
+
+    @cached_property
+    def version(self) -> str:
+        """SHA-256 over everything a decision depends on; approvals and grants are bound to it."""
+        return content_hash(self._described())
+
+    def _described(self) -> Json:
+        return {
+            "id": self.id,
+            "effect": self.effect,
+            "arguments": [[a.name, a.type, a.kind, a.required, a.needs, a.carries] for a in self.arguments],
+            "reversible": self.reversible,
+            "family": self.family or self.server,
+            "aliases": sorted(self.aliases),
+            "fields": [[f.path, f.label, f.kind, f.confidentiality] for f in self.fields],
+            "confidentiality": self.confidentiality,
+            "content": sorted(self.content),
+            "implementation": self.implementation,
+        }

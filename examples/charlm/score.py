@@ -1,6 +1,7 @@
 """Scores model.npz: bits per byte on held-out files of the standard library. Never imports train.py.
 
-`--holdout` scores it on numpy's own sources instead: code by other hands, which nobody selects by. The model is data: arrays whose names, types, shapes and sizes are checked here, run by this file's own arithmetic.
+`--holdout` scores it on numpy's own sources instead: code by other hands, which nobody selects by.
+The model is data: arrays whose names, types, shapes and sizes are checked here, run by this file's own arithmetic.
 """
 
 import math
@@ -12,8 +13,8 @@ from pathlib import Path
 
 os.environ["OPENBLAS_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = "1"
 
-import numpy as np  # noqa: E402
-import prepare  # noqa: E402
+import numpy as np
+import prepare
 
 MODEL_BYTES = 8_000_000
 MAX_CONTEXT = 64

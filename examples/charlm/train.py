@@ -3,13 +3,14 @@
 Trains until $OVERNIGHT_BUDGET_S seconds of processor time are used and writes model.npz, as program.md describes.
 """
 
+import itertools
 import os
 import time
 
 os.environ["OPENBLAS_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = "1"  # the other cores have other experiments
 
-import numpy as np  # noqa: E402
-import prepare  # noqa: E402
+import numpy as np
+import prepare
 
 CONTEXT = 6  # knob: 2..16
 EMBED = 16  # knob: [4, 8, 12, 16, 24, 32]
@@ -54,7 +55,7 @@ def initialise(rng):
     """Names and values: embedding, then weights and biases of each layer, the last one giving 256 logits."""
     names, params = ["embedding"], [rng.standard_normal((256, EMBED)).astype(np.float32) * np.float32(0.5)]
     widths = [CONTEXT * EMBED] + [HIDDEN] * LAYERS + [256]
-    for layer, (inner, outer) in enumerate(zip(widths, widths[1:], strict=False)):
+    for layer, (inner, outer) in enumerate(itertools.pairwise(widths)):
         names += [f"w{layer}", f"b{layer}"]
         scale = np.float32(INIT_SCALE / np.sqrt(inner))
         params += [rng.standard_normal((inner, outer)).astype(np.float32) * scale, np.zeros(outer, np.float32)]

@@ -31,6 +31,7 @@ class Argument:
         integrity: the label it needs; None takes `system` for critical kinds and `any` for the others.
         carries: the highest confidentiality it may be given; None is `public` when the tool's effect is `egress` and
             `secret` otherwise.
+        of: what an id or name identifies, e.g. `file`; one of a `file` never stands for one of an `event`.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Argument:
     required: bool = True
     integrity: Integrity | None = None
     carries: Confidentiality | None = None
+    of: str = ""
 
     @property
     def needs(self) -> Integrity:
@@ -62,12 +64,14 @@ class ResultField:
         label: `system` only where the system itself asserts it (an id, a timestamp, a header), never a body.
         kind: what it means, so that it can serve as an argument of the same kind later.
         confidentiality: None takes the tool's.
+        of: what an id or name identifies, as in `Argument.of`.
     """
 
     path: str
     label: Label = "untrusted"
     kind: Kind = "text"
     confidentiality: Confidentiality | None = None
+    of: str = ""
 
 
 @dataclass(frozen=True)
@@ -134,11 +138,11 @@ class ToolSpec:
         return {
             "id": self.id,
             "effect": self.effect,
-            "arguments": [[a.name, a.type, a.kind, a.required, a.needs, a.carries] for a in self.arguments],
+            "arguments": [[a.name, a.type, a.kind, a.required, a.needs, a.carries, a.of] for a in self.arguments],
             "reversible": self.reversible,
             "family": self.family or self.server,
             "aliases": sorted(self.aliases),
-            "fields": [[f.path, f.label, f.kind, f.confidentiality] for f in self.fields],
+            "fields": [[f.path, f.label, f.kind, f.confidentiality, f.of] for f in self.fields],
             "confidentiality": self.confidentiality,
             "content": sorted(self.content),
             "implementation": self.implementation,

@@ -1,0 +1,211 @@
+"""What a rule says about one argument, compiled once and evaluated on every call.
+
+An `allow` needs every item of a list to hold; `deny` and `ask` apply as soon as one item holds, and also when the
+argument is missing or cannot be judged: a restriction is never skipped because there was nothing to read.
+"""
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+from urllib.parse import urlsplit
+
+from overnight.core.errors import UsageError
+from overnight.kernel.canonical import Json
+from overnight.kernel.label import Confidentiality, Kind, Label, satisfies
+
+_SHELL = frozenset(";&|<>$`(){}[]*?~#!\\\n\r'\"")
+
+
+class Unjudged(Exception):
+    """A value cannot be compared with the constraint; the caller fails closed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """What a rule asks of one argument; everything that is given must hold.
+
+    Attributes:
+        under: paths at or below one of these, from the workspace's root.
+        not_under: paths not at or below one of these; a name without a slash inside counts at any depth.
+        one_of: exactly one of these values.
+        not_one_of: none of these values.
+        domain: URL hosts or e-mail addresses at one of these domains or below them.
+        not_domain: at none of these domains.
+        program: commands that run exactly one of these programs, without a shell's help.
+        min: numbers from here.
+        max: numbers up to here.
+        max_length: characters of a text, or items of a list.
+        label: the least the value's origin must be: `system` or `user`.
+        carries: raises what the argument may carry; a person's decision, so it counts in `allow` rules only.
+    """
+
+    under: tuple[str, ...] = ()
+    not_under: tuple[str, ...] = ()
+    one_of: tuple[str | int | float | bool, ...] = ()
+    not_one_of: tuple[str | int | float | bool, ...] = ()
+    domain: tuple[str, ...] = ()
+    not_domain: tuple[str, ...] = ()
+    program: tuple[str, ...] = ()
+    min: float | None = None
+    max: float | None = None
+    max_length: int | None = None
+    label: Literal["system", "user"] | None = None
+    carries: Confidentiality | None = None
+
+    def bounds(self, kind: Kind) -> bool:
+        """Whether it limits an argument of `kind` to a set that its author had in mind, whoever supplies the value."""
+        if self.one_of or self.program:
+            return True
+        if kind == "path":
+            return bool(self.under)
+        if kind in ("recipient", "url"):
+            return bool(self.domain)
+        if kind in ("amount", "number"):
+            return self.max is not None
+        return False
+
+    def problem(self) -> str | None:
+        """Why it can never hold; None if it can."""
+        if self.min is not None and self.max is not None and self.min > self.max:
+            return f"min {self.min:g} is above max {self.max:g}"
+        if self.under and all(any(_at_or_below(base, bad, True) for bad in self.not_under) for base in self.under):
+            return "everything in 'under' is excluded by 'not_under'"
+        if self.one_of and all(value in self.not_one_of for value in self.one_of):
+            return "everything in 'one_of' is excluded by 'not_one_of'"
+        if self.domain and all(_in_domain(base, self.not_domain) for base in self.domain):
+            return "everything in 'domain' is excluded by 'not_domain'"
+        return None
+
+    def allows(self, value: Json, kind: Kind, label: Label) -> bool:
+        """For `allow` rules: whether `value`, and every item if it is a list, is certainly within."""
+        try:
+            if self.max_length is not None and len(value) > self.max_length:  # type: ignore[arg-type]
+                return False
+            return all(self._holds(item, kind, label) for item in self._items(value))
+        except (Unjudged, TypeError):
+            return False
+
+    def catches(self, value: Json, kind: Kind, label: Label) -> bool:
+        """For `deny` and `ask` rules: whether `value`, or any item of it, is or may be meant."""
+        items = self._items(value)
+        for item in items:
+            try:
+                if self._holds(item, kind, label):
+                    return True
+            except (Unjudged, TypeError):
+                return True
+        return not items
+
+    def _items(self, value: Json) -> Sequence[Json]:
+        # A command given as a list of words is one value.
+        return value if isinstance(value, list | tuple) and not self.program else (value,)
+
+    def _holds(self, value: Json, kind: Kind, label: Label) -> bool:
+        if self.one_of and not _among(value, self.one_of):
+            return False
+        if self.not_one_of and _among(value, self.not_one_of):
+            return False
+        if self.under or self.not_under:
+            path = _text(value)
+            if self.under and not any(_at_or_below(path, base, False) for base in self.under):
+                return False
+            if any(_at_or_below(path, base, True) for base in self.not_under):
+                return False
+        if self.domain or self.not_domain:
+            host = _host(_text(value), kind)
+            if self.domain and not _in_domain(host, self.domain):
+                return False
+            if self.not_domain and _in_domain(host, self.not_domain):
+                return False
+        if self.program and _program(value) not in self.program:
+            return False
+        if self.min is not None or self.max is not None:
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                raise Unjudged
+            if (
+                not (float("-inf") if self.min is None else self.min)
+                <= value
+                <= (float("inf") if self.max is None else self.max)
+            ):
+                return False
+        return self.label is None or satisfies(label, self.label)
+
+
+def _text(value: Json) -> str:
+    if not isinstance(value, str):
+        raise Unjudged
+    return value
+
+
+def _among(value: Json, listed: Sequence[str | int | float | bool]) -> bool:
+    return any(value == item and isinstance(value, bool) == isinstance(item, bool) for item in listed)
+
+
+def _at_or_below(path: str, base: str, restricting: bool) -> bool:
+    base = base.rstrip("/") or "/"
+    if restricting:
+        # File systems that ignore case must not offer a way round a prohibition.
+        path, base = path.casefold(), base.casefold()
+        if "/" not in base:
+            return base in path.split("/")
+    return base in (path, ".") or path.startswith(base.rstrip("/") + "/")
+
+
+def _in_domain(host: str, domains: Sequence[str]) -> bool:
+    return any(host == domain or host.endswith("." + domain) for domain in domains)
+
+
+def _host(value: str, kind: Kind) -> str:
+    if not value.isascii() or not value.isprintable() or "\\" in value or " " in value:
+        raise Unjudged
+    if kind == "recipient" or "://" not in value:
+        name, at, host = value.rpartition("@")
+        if at:
+            if not name or "@" in name or "/" in host:
+                raise Unjudged
+            return host.lower().rstrip(".")
+        if kind == "recipient":
+            raise Unjudged
+        value = f"https://{value}"
+    try:
+        parts = urlsplit(value)
+        host = parts.hostname or ""
+    except ValueError:
+        raise Unjudged from None
+    if parts.scheme not in ("http", "https") or "@" in parts.netloc or not host:
+        raise Unjudged
+    return host.rstrip(".")
+
+
+def _program(value: Json) -> str:
+    """The program of a command that needs no shell: a list of words, or a line that splits into the same words."""
+    if isinstance(value, str):
+        if any(char in _SHELL for char in value):
+            raise Unjudged
+        try:
+            words = shlex.split(value)
+        except ValueError:
+            raise Unjudged from None
+    elif isinstance(value, list | tuple):
+        words = [_text(word) for word in value]
+    else:
+        raise Unjudged
+    if not words or "=" in words[0]:
+        raise Unjudged
+    # `/usr/bin/git` and `./git` are spelt differently from `git` on purpose or not: neither an allowance nor a
+    # prohibition of `git` can tell which program that is, and both fail closed.
+    if "/" in words[0]:
+        raise Unjudged
+    return words[0]
+
+
+def check_domain(domain: str) -> str:
+    """Return `domain` if it can be compared with hosts.
+
+    Raises:
+        UsageError: it is a URL, a pattern or has upper-case or non-ASCII letters.
+    """
+    if not domain.isascii() or domain != domain.lower() or any(char in domain for char in "/:*@ ") or not domain:
+        raise UsageError(f"{domain!r} is not a domain", hint="write it like example.org; sub-domains are included")
+    return domain.strip(".")

@@ -1,0 +1,327 @@
+"""Who may do what: rules in layers, compiled into cells that are found by agent, tenant and tool.
+
+A layer is one AGENTS.md file, or rules made by code. The outermost layer grants; every further one, and every
+sub-agent, can only narrow. Within a layer deny goes before ask, ask before allow, whatever the order in the file; what
+nothing allows is denied. (The public AGENTS.md convention, "the closest file wins", would let a file that an agent
+can write grant what its owner refused.)
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal
+
+from overnight.kernel.canonical import Json, content_hash
+from overnight.kernel.constraint import Constraint
+from overnight.kernel.label import Origin
+from overnight.kernel.session import Principal
+from overnight.kernel.tool import Effect, ToolSpec
+
+RuleVerdict = Literal["allow", "ask", "deny"]
+
+_EMPTY_ORIGIN = Origin("untrusted", "public", "not traced")
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One rule. Empty tuples mean "any", except that a rule must name tools or families.
+
+    Attributes:
+        decision: what it says when it applies.
+        agents: names; `*` is every agent, `name/*` every sub-agent of one.
+        tenants: names.
+        roles: applies to agents that hold one of these roles.
+        tools: canonical ids; `server.*` is every tool of a server, `*` every tool.
+        families: tool families, for rights of roles.
+        effects: only tools with one of these effects.
+        arguments: what the arguments must be.
+        narrow: for `allow`: numbers are cut to this value, lists to these items, anything else is set to it.
+        why: shown to people.
+        where: `AGENTS.md:12`, for reasons and the journal.
+    """
+
+    decision: RuleVerdict
+    agents: tuple[str, ...] = ("*",)
+    tenants: tuple[str, ...] = ()
+    roles: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
+    families: tuple[str, ...] = ()
+    effects: tuple[Effect, ...] = ()
+    arguments: Mapping[str, Constraint] = field(default_factory=dict)
+    narrow: Mapping[str, Json] = field(default_factory=dict)
+    why: str = ""
+    where: str = "code"
+
+    def names_tool(self, spec: ToolSpec) -> bool:
+        """Whether it speaks about the tool, whatever the arguments."""
+        if self.effects and spec.effect not in self.effects:
+            return False
+        if self.tools and not any(_tool_matches(pattern, spec) for pattern in self.tools):
+            return False
+        return not self.families or (spec.family or spec.server) in self.families or "*" in self.families
+
+    def names_agent(self, agent: str, tenant: str, roles: frozenset[str]) -> bool:
+        """Whether it speaks about the agent."""
+        if self.tenants and tenant not in self.tenants:
+            return False
+        if self.roles and roles.isdisjoint(self.roles):
+            return False
+        return any(_agent_matches(pattern, agent) for pattern in self.agents)
+
+    def to_json(self) -> dict[str, Json]:
+        """Everything that decides, for the hash."""
+        return {
+            "decision": self.decision,
+            "agents": list(self.agents),
+            "tenants": list(self.tenants),
+            "roles": list(self.roles),
+            "tools": list(self.tools),
+            "families": list(self.families),
+            "effects": list(self.effects),
+            "arguments": {name: repr(constraint) for name, constraint in self.arguments.items()},
+            "narrow": dict(self.narrow),
+        }
+
+
+@dataclass(frozen=True)
+class Role:
+    """A name for rights that several agents share.
+
+    Attributes:
+        name: what rules call it.
+        agents: who holds it, patterns as in `Rule`.
+        tenants: only for these tenants; empty is all.
+        rights: effects allowed per tool family, `*` for every family; granted as `allow` rules.
+        where: where it is declared.
+    """
+
+    name: str
+    agents: tuple[str, ...]
+    tenants: tuple[str, ...] = ()
+    rights: Mapping[str, tuple[Effect, ...]] = field(default_factory=dict)
+    where: str = "code"
+
+    def rules(self) -> list[Rule]:
+        """Its rights as rules."""
+        return [
+            Rule("allow", roles=(self.name,), families=(family,), effects=effects, where=f"{self.where} ({self.name})")
+            for family, effects in self.rights.items()
+        ]
+
+
+@dataclass(frozen=True)
+class Layer:
+    """Rules that hold together.
+
+    Attributes:
+        rules: in file order.
+        roles: declared here; only the outermost layer may.
+        agent: narrows only this agent and its sub-agents; empty is everyone.
+        folder: narrows only calls with a path at or below it (relative to the root); empty is everywhere.
+        source: the file, for people.
+    """
+
+    rules: tuple[Rule, ...]
+    roles: tuple[Role, ...] = ()
+    agent: str = ""
+    folder: str = ""
+    source: str = "code"
+
+
+@dataclass(frozen=True, slots=True)
+class Ruling:
+    """What the matrix says about a call, before labels, combinations and limits.
+
+    Attributes:
+        verdict: allow, ask or deny.
+        rule: where the deciding rule stands; `default` if none spoke.
+        why: its own words, if any.
+        bounded: arguments that the matched rules themselves bound.
+        carries: what matched rules let an argument carry.
+        narrow: arguments to cut before the call runs.
+    """
+
+    verdict: RuleVerdict
+    rule: str
+    why: str = ""
+    bounded: frozenset[str] = frozenset()
+    carries: Mapping[str, str] = field(default_factory=dict)
+    narrow: Mapping[str, Json] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Cell:
+    """The rules of one layer for one agent and tool, restrictions first."""
+
+    layer: Layer
+    outermost: bool
+    denies: tuple[Rule, ...]
+    asks: tuple[Rule, ...]
+    allows: tuple[Rule, ...]
+
+
+class Matrix:
+    """The compiled rules. Immutable; thread-safe."""
+
+    def __init__(self, layers: Sequence[Layer]) -> None:
+        """Compile `layers`, outermost first."""
+        self.layers = tuple(layers)
+        self._roles = self.layers[0].roles if self.layers else ()
+        self._cells: dict[tuple[str, str, str], tuple[_Cell, ...]] = {}
+
+    @cached_property
+    def hash(self) -> str:
+        """SHA-256 of everything that decides; pinned in grants, approvals and the journal."""
+        return content_hash(
+            [
+                {
+                    "rules": [rule.to_json() for rule in layer.rules],
+                    "roles": [
+                        [role.name, list(role.agents), list(role.tenants), {k: list(v) for k, v in role.rights.items()}]
+                        for role in layer.roles
+                    ],
+                    "agent": layer.agent,
+                    "folder": layer.folder,
+                }
+                for layer in self.layers
+            ]
+        )
+
+    def roles_of(self, agent: str, tenant: str) -> frozenset[str]:
+        """The roles an agent holds."""
+        return frozenset(
+            role.name
+            for role in self._roles
+            if (not role.tenants or tenant in role.tenants) and any(_agent_matches(p, agent) for p in role.agents)
+        )
+
+    def rule(
+        self,
+        principal: Principal,
+        spec: ToolSpec,
+        arguments: Mapping[str, Json],
+        origins: Mapping[str, Origin],
+        suspect: frozenset[str] = frozenset(),
+    ) -> Ruling:
+        """What the rules say: the strictest over all layers and over the agent and its parents.
+
+        Args:
+            principal: who asks.
+            spec: the tool.
+            arguments: resolved; paths relative to the root.
+            origins: of each argument.
+            suspect: critical arguments of the wrong origin; among several allowing rules one that bounds them all is
+                preferred.
+        """
+        key = (principal.agent, principal.tenant, spec.id)
+        cells = self._cells.get(key)
+        if cells is None:
+            cells = self._cells[key] = self._compile(principal, spec)
+        asked: Ruling | None = None
+        allowed: Ruling | None = None
+        bounded: set[str] = set()
+        narrow: dict[str, Json] = {}
+        carries: dict[str, str] = {}
+        for cell in cells:
+            if cell.layer.folder and not _touches(cell.layer.folder, spec, arguments):
+                continue
+            for rule in cell.denies:
+                if _catches(rule, spec, arguments, origins):
+                    return Ruling("deny", rule.where, rule.why)
+            for rule in cell.asks:
+                if asked is None and _catches(rule, spec, arguments, origins):
+                    asked = Ruling("ask", rule.where, rule.why)
+            matched = [rule for rule in cell.allows if _allows(rule, spec, arguments, origins)]
+            if not matched:
+                # An inner layer is silent about tools it does not name; one that names a tool has to allow the call.
+                if cell.outermost and asked is None:
+                    return Ruling("deny", "default")
+                if cell.allows:
+                    return Ruling("deny", cell.allows[0].where, "a narrower rule does not cover this call")
+                continue
+            best = matched[0]
+            if suspect:
+                best = next((rule for rule in matched if suspect <= _bounded(rule, spec)), best)
+            bounded |= _bounded(best, spec)
+            for rule in matched:
+                narrow.update(rule.narrow)
+            if cell.outermost:
+                for name, constraint in best.arguments.items():
+                    if constraint.carries is not None:
+                        carries[name] = constraint.carries
+                allowed = allowed or Ruling("allow", best.where, best.why)
+        decided = asked or allowed or Ruling("deny", "default")
+        return Ruling(decided.verdict, decided.rule, decided.why, frozenset(bounded), carries, narrow)
+
+    def _compile(self, principal: Principal, spec: ToolSpec) -> tuple[_Cell, ...]:
+        cells = []
+        for depth, layer in enumerate(self.layers):
+            if layer.agent and layer.agent not in principal.lineage:
+                continue
+            own = (
+                [*layer.rules, *(rule for role in layer.roles for rule in role.rules())] if depth == 0 else layer.rules
+            )
+            rules = [rule for rule in own if rule.names_tool(spec)]
+            for agent in principal.lineage:
+                roles = self.roles_of(agent, principal.tenant)
+                mine = [rule for rule in rules if rule.names_agent(agent, principal.tenant, roles)]
+                if depth > 0 and not mine:
+                    continue
+                cells.append(
+                    _Cell(
+                        layer,
+                        depth == 0,
+                        tuple(rule for rule in mine if rule.decision == "deny"),
+                        tuple(rule for rule in mine if rule.decision == "ask"),
+                        tuple(rule for rule in mine if rule.decision == "allow"),
+                    )
+                )
+        return tuple(cells)
+
+
+def _tool_matches(pattern: str, spec: ToolSpec) -> bool:
+    if pattern in ("*", spec.id):
+        return True
+    return pattern.endswith(".*") and spec.server == pattern[:-2]
+
+
+def _agent_matches(pattern: str, agent: str) -> bool:
+    return pattern in ("*", agent) or (pattern.endswith("/*") and agent.startswith(pattern[:-1]))
+
+
+def _touches(folder: str, spec: ToolSpec, arguments: Mapping[str, Json]) -> bool:
+    for name, value in arguments.items():
+        if spec.by_name[name].kind != "path":
+            continue
+        for path in value if isinstance(value, list | tuple) else (value,):
+            if not isinstance(path, str) or path == folder or path.startswith(folder + "/"):
+                return True
+    return False
+
+
+def _bounded(rule: Rule, spec: ToolSpec) -> frozenset[str]:
+    return frozenset(
+        name
+        for name, constraint in rule.arguments.items()
+        if name in spec.by_name and constraint.bounds(spec.by_name[name].kind)
+    )
+
+
+def _allows(rule: Rule, spec: ToolSpec, arguments: Mapping[str, Json], origins: Mapping[str, Origin]) -> bool:
+    for name, constraint in rule.arguments.items():
+        argument = spec.by_name.get(name)
+        if argument is None or name not in arguments:
+            return False
+        if not constraint.allows(arguments[name], argument.kind, origins.get(name, _EMPTY_ORIGIN).label):
+            return False
+    return True
+
+
+def _catches(rule: Rule, spec: ToolSpec, arguments: Mapping[str, Json], origins: Mapping[str, Origin]) -> bool:
+    for name, constraint in rule.arguments.items():
+        argument = spec.by_name.get(name)
+        if argument is None or name not in arguments:
+            continue  # nothing to read: the restriction holds
+        if not constraint.catches(arguments[name], argument.kind, origins.get(name, _EMPTY_ORIGIN).label):
+            return False
+    return True

@@ -1,0 +1,156 @@
+"""Where a path really leads, also when nothing is there yet.
+
+Every component is looked up in the directory descriptor of the one before it, so that a folder that is swapped while
+we look cannot lead elsewhere; symbolic links are followed by hand, and `..` after a link means the link's target.
+"""
+
+import contextlib
+import errno
+import os
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+
+from overnight.core.errors import UsageError
+
+_MAX_LINKS = 40  # as Linux
+_DIRECTORY = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class PathRefused(UsageError):
+    """A path cannot be resolved with certainty."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """Where a path leads.
+
+    Attributes:
+        real: absolute, without links, `.` or `..`.
+        name: relative to the root with `/` between components, `.` for the root itself; the absolute path when it
+            leads outside.
+        inside: whether it is at or below the root.
+        exists: whether something is there.
+    """
+
+    real: str
+    name: str
+    inside: bool
+    exists: bool
+
+
+class PathRoot:
+    """The folder that relative paths start from. Thread-safe."""
+
+    def __init__(self, root: Path) -> None:
+        """Start at `root`, which must exist."""
+        self.root = str(root.resolve(strict=True))
+
+    def resolve(self, path: str) -> Resolved:
+        """Where `path` leads, relative ones from the root.
+
+        Raises:
+            PathRefused: it is empty, has a NUL, loops, names a stream that is no file name, or cannot be looked at.
+        """
+        if not path or "\0" in path or any(ord(char) < 32 for char in path):
+            raise PathRefused(f"{path!r} is not a path", hint="write a plain path")
+        if path.startswith("~"):
+            raise PathRefused(f"{path!r} starts with '~', which tools expand differently", hint="write it out")
+        pending = [part for part in reversed(path.split("/")) if part not in ("", ".")]
+        if not path.startswith("/"):
+            pending.extend(part for part in reversed(self.root.split("/")) if part)
+        try:
+            real, exists = self._walk(pending)
+        except OSError as problem:
+            raise PathRefused(f"{path!r} cannot be resolved: {problem.strerror}", hint="check the path") from None
+        inside = real == self.root or real.startswith(self.root.rstrip("/") + "/")
+        name = (real[len(self.root) :].lstrip("/") or ".") if inside else real
+        return Resolved(real, name, inside, exists)
+
+    def _walk(self, pending: list[str]) -> tuple[str, bool]:
+        """Follow components (innermost first in `pending`); returns the real path and whether it exists."""
+        done: list[str] = []
+        links = 0
+        current = os.open("/", _DIRECTORY)
+        try:
+            while pending:
+                part = pending.pop()
+                if part == "..":
+                    if done:
+                        done.pop()
+                        current = _reopen(current, done)
+                    continue
+                try:
+                    mode = os.stat(part, dir_fd=current, follow_symlinks=False).st_mode
+                except FileNotFoundError:
+                    # Nothing below here exists, so no link can redirect the rest; `..` still has to be applied.
+                    rest = [part]
+                    for later in reversed(pending):
+                        if later == "..":
+                            if not rest:
+                                done.pop() if done else None
+                            else:
+                                rest.pop()
+                        else:
+                            rest.append(later)
+                    return "/" + "/".join([*done, *rest]), False
+                if stat.S_ISLNK(mode):
+                    links += 1
+                    if links > _MAX_LINKS:
+                        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+                    target = os.readlink(part, dir_fd=current)
+                    pending.extend(step for step in reversed(target.split("/")) if step not in ("", "."))
+                    if target.startswith("/"):
+                        done.clear()
+                        current = _reopen(current, done)
+                    continue
+                done.append(part)
+                if stat.S_ISDIR(mode):
+                    below = os.open(part, _DIRECTORY, dir_fd=current)
+                    os.close(current)
+                    current = below
+                elif pending:
+                    raise OSError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+            return "/" + "/".join(done), True
+        finally:
+            with contextlib.suppress(OSError):
+                os.close(current)
+
+    def open(self, resolved: Resolved, flags: int, mode: int = 0o644) -> int:
+        """A descriptor of exactly the file that was decided on: no component may have become a link since.
+
+        Raises:
+            PathRefused: the way there changed after the decision.
+            OSError: as `os.open`, for ordinary failures.
+        """
+        parts = [part for part in resolved.real.split("/") if part]
+        current = os.open("/", _DIRECTORY)
+        try:
+            for part in parts[:-1]:
+                below = os.open(part, _DIRECTORY, dir_fd=current)
+                os.close(current)
+                current = below
+            return os.open(parts[-1], flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=current)
+        except OSError as problem:
+            if problem.errno in (errno.ELOOP, errno.ENOTDIR):
+                raise PathRefused(
+                    f"{resolved.name!r} was replaced by a link after it was checked", hint="try again"
+                ) from None
+            raise
+        finally:
+            os.close(current)
+
+
+def _reopen(current: int, done: list[str]) -> int:
+    """The descriptor of the directory `done`, without following links; closes `current`."""
+    fresh = os.open("/", _DIRECTORY)
+    try:
+        for part in done:
+            below = os.open(part, _DIRECTORY, dir_fd=fresh)
+            os.close(fresh)
+            fresh = below
+    except OSError:
+        os.close(fresh)
+        raise
+    os.close(current)
+    return fresh

@@ -228,15 +228,15 @@ class Matrix:
             for rule in cell.denies:
                 if _catches(rule, spec, arguments, origins):
                     return Ruling("deny", rule.where, rule.why)
-            for rule in cell.asks:
-                if asked is None and _catches(rule, spec, arguments, origins):
-                    asked = Ruling("ask", rule.where, rule.why)
+            ask = next((rule for rule in cell.asks if _catches(rule, spec, arguments, origins)), None)
+            if ask is not None and asked is None:
+                asked = Ruling("ask", ask.where, ask.why)
             matched = [rule for rule in cell.allows if _allows(rule, spec, arguments, origins)]
             if not matched:
-                # An inner layer is silent about tools it does not name; one that names a tool has to allow the call.
-                if cell.outermost and asked is None:
+                if ask is None and cell.outermost:
                     return Ruling("deny", "default")
-                if cell.allows:
+                # An inner layer is silent about tools it does not name; one that names a tool has to allow the call.
+                if ask is None and cell.allows:
                     return Ruling("deny", cell.allows[0].where, "a narrower rule does not cover this call")
                 continue
             best = matched[0]
@@ -244,7 +244,8 @@ class Matrix:
                 best = next((rule for rule in matched if suspect <= _bounded(rule, spec)), best)
             bounded |= _bounded(best, spec)
             for rule in matched:
-                narrow.update(rule.narrow)
+                for name, limit in rule.narrow.items():
+                    narrow[name] = _tighter(narrow[name], limit) if name in narrow else limit
             if cell.outermost:
                 for name, constraint in best.arguments.items():
                     if constraint.carries is not None:
@@ -297,6 +298,14 @@ def _touches(folder: str, spec: ToolSpec, arguments: Mapping[str, Json]) -> bool
             if not isinstance(path, str) or path == folder or path.startswith(folder + "/"):
                 return True
     return False
+
+
+def _tighter(one: Json, other: Json) -> Json:
+    if isinstance(one, int | float) and isinstance(other, int | float) and not isinstance(one, bool):
+        return min(one, other)
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        return [item for item in one if item in other]
+    return other
 
 
 def _bounded(rule: Rule, spec: ToolSpec) -> frozenset[str]:

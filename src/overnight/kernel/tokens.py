@@ -1,0 +1,126 @@
+"""What a person typed, cut into whole tokens, so that a value is traced to all of one and never to a part of one.
+
+"June 13" is a date and holds no id "13"; "13:00" is a time; `bill-2023.txt` is one name. An id that is only digits
+counts when the text says what it is: "file 13", "id 13", "#13".
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+TokenKind = Literal["url", "email", "date", "time", "amount", "number", "name", "word"]
+
+_MONTHS = {
+    name: index % 12 + 1
+    for index, name in enumerate(
+        # fmt: off
+        [
+            "january",
+            "february",
+            "march",
+            "april",
+            "may",
+            "june",
+            "july",
+            "august",
+            "september",
+            "october",
+            "november",
+            "december",
+            "jan",
+            "feb",
+            "mar",
+            "apr",
+            "may",
+            "jun",
+            "jul",
+            "aug",
+            "sep",
+            "oct",
+            "nov",
+            "dec",
+        ]
+        # fmt: on
+    )
+} | {"sept": 9}
+_MONTH = "(?:" + "|".join(sorted(_MONTHS, key=len, reverse=True)) + r")\b\.?"
+_DAY = r"\d{1,2}(?:st|nd|rd|th)?"
+_RANGE = rf"(?:\s*(?:-|–|to|until|and|through)\s*(?:the\s+)?{_DAY})?"
+
+_TOKEN = re.compile(
+    rf"""
+      (?P<url>(?:https?://|www\.)[^\s<>"'`\\^{{}}|]+)
+    | (?P<email>[\w.+-]+@\w[\w-]*(?:\.\w[\w-]*)+)
+    | (?P<iso>\d{{4}}-\d{{1,2}}-\d{{1,2}}(?![\w-]))
+    | (?P<month_first>\b{_MONTH}\s+(?:the\s+)?{_DAY}(?![\w:]){_RANGE}(?:\s*,?\s*(?:of\s+)?\d{{4}}(?!\d))?)
+    | (?P<day_first>\b{_DAY}{_RANGE}\s+(?:of\s+)?{_MONTH}(?:\s*,?\s*\d{{4}}(?!\d))?)
+    | (?P<slashed>\b\d{{1,2}}[./]\d{{1,2}}[./]\d{{4}}\b)
+    | (?P<time>\b\d{{1,2}}:\d{{2}}(?::\d{{2}})?(?:\s?[ap]\.?m\b)?|\b\d{{1,2}}\s?[ap]m\b)
+    | (?P<amount>[$€£¥]\s?\d[\d,]*(?:\.\d+)?|\b\d[\d,]*(?:\.\d+)?\s?(?:[$€£¥%]|(?:usd|eur|gbp|chf|dollars?|euros?)\b))
+    | (?P<name>\.?\w+(?:[./_@+~:-]+\w+)+/?|(?:\.{{0,2}}/)+\w[\w./-]*)
+    | (?P<number>\d+\b)
+    | (?P<word>\w+(?:['’]\w+)?)
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+_DIGITS = re.compile(r"\d+")
+_PLAIN_NUMBER = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:[.]\d+)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One whole token of a text and where it stands."""
+
+    kind: TokenKind
+    text: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Day:
+    """A calendar day as it was written; `year` is None where the text leaves it out."""
+
+    month: int
+    day: int
+    year: int | None
+
+
+def tokens_of(text: str) -> list[Token]:
+    """The tokens of `text` in order; separators and punctuation are not tokens."""
+    found = []
+    for match in _TOKEN.finditer(text):
+        group = match.lastgroup or "word"
+        raw = match.group()
+        if group == "url":
+            raw = raw.rstrip(".,;:!?)]")
+        kind: TokenKind = "word"
+        if group in ("iso", "month_first", "day_first", "slashed"):
+            kind = "date"
+        elif group in ("url", "email", "time", "amount", "number", "name"):
+            kind = group  # type: ignore[assignment]  # the tuple above lists members of TokenKind
+        if kind == "name" and _PLAIN_NUMBER.fullmatch(raw):
+            kind = "number"
+        found.append(Token(kind, raw, match.start(), match.start() + len(raw)))
+    return found
+
+
+def days_of(token: Token) -> list[Day]:
+    """The days a date token names: one, or the two ends of "January 11th to 15th, 2025"."""
+    text = token.text.lower()
+    numbers = [int(digits) for digits in _DIGITS.findall(text)]
+    if re.fullmatch(r"\d{4}-\d{1,2}-\d{1,2}", text):
+        return [Day(numbers[1], numbers[2], numbers[0])]
+    name = re.search(_MONTH, text)
+    if name is None:
+        # 03/04/2025 is April or March depending on where one lives: either is what the person may have meant.
+        return [Day(numbers[1], numbers[0], numbers[2]), Day(numbers[0], numbers[1], numbers[2])]
+    month = _MONTHS[name.group().rstrip(".")]
+    year = next((number for number in numbers if number > 31), None)
+    return [Day(month, number, year) for number in numbers if number <= 31]
+
+
+def number_of(text: str) -> float | None:
+    """The number in an amount or number token: `$1,200.50` is 1200.5."""
+    match = _PLAIN_NUMBER.search(text)
+    return float(match.group().replace(",", "")) if match else None

@@ -100,10 +100,10 @@ class Repository:
         """Run a git command without working tree; exit status and stdout. For use inside `store`."""
         return git_process.run(arguments, cwd=self.git_dir, extra=self._bare, stdin=stdin, expect=expect)
 
-    def git_here(self, *arguments: str | bytes) -> bytes:
+    def git_here(self, *arguments: str | bytes, stdin: bytes = b"") -> bytes:
         """Run a git command in the arena folder of the person's working tree. For use inside `store`."""
         extra = {"GIT_DIR": str(self.git_dir), "GIT_WORK_TREE": str(self.root)}
-        return git_process.run(arguments, cwd=self.folder, extra=extra)[1]
+        return git_process.run(arguments, cwd=self.folder, extra=extra, stdin=stdin)[1]
 
     def head(self) -> str | None:
         """Commit that HEAD names, or None while it is unborn."""

@@ -15,7 +15,7 @@ import zlib
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Literal
+from typing import BinaryIO, Literal
 
 from overnight.core.errors import GitError
 from overnight.store.git_process import Helper, failure
@@ -69,31 +69,33 @@ class Objects:
             self._write_file(kind, len(content), (content,), expected=oid)
         return oid
 
-    def write_file(self, path: bytes) -> str:
-        """Store the bytes of a regular file as a blob, without reading it whole; returns its id.
+    def write_file(self, path: bytes, *, known: str = "") -> str:
+        """Store the bytes of a regular file as a blob, in constant memory; returns its id.
+
+        Args:
+            path: the file; a symlink is not followed.
+            known: an id that is in the repository already, so that a file of that content is only read.
 
         Raises:
-            GitError: it cannot be read or written, or changed while it was read.
+            OSError: it cannot be read.
+            GitError: it cannot be stored, or changed while it was read.
         """
-        try:
-            with open(path, "rb") as source:
-                size = os.fstat(source.fileno()).st_size
-                if size <= CHUNK_BYTES:
-                    return self.write("blob", source.read())
-                return self._write_file("blob", size, iter(lambda: source.read(CHUNK_BYTES), b""), expected=None)
-        except OSError as problem:
-            raise failure("snapshot", f"{os.fsdecode(path)}: {problem.strerror}") from problem
-
-    def name_file(self, path: bytes) -> str:
-        """The id that the bytes of a regular file have as a blob, without storing them."""
-        try:
-            with open(path, "rb") as source:
-                hasher = self._hasher("blob", os.fstat(source.fileno()).st_size)
-                for chunk in iter(lambda: source.read(CHUNK_BYTES), b""):
+        # A pipe put in the file's place must not block us.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(descriptor, "rb") as source:
+            size = os.fstat(descriptor).st_size
+            if size <= CHUNK_BYTES:
+                content = source.read()
+                oid = self.name("blob", content)
+                return oid if oid == known else self.write("blob", content)
+            if known:
+                hasher = self._hasher("blob", size)
+                for chunk in _chunks(source):
                     hasher.update(chunk)
-                return hasher.hexdigest()
-        except OSError as problem:
-            raise failure("snapshot", f"{os.fsdecode(path)}: {problem.strerror}") from problem
+                if hasher.hexdigest() == known:
+                    return known
+                source.seek(0)
+            return self._write_file("blob", size, _chunks(source), expected=None)
 
     def read(self, oid: str, kind: Kind) -> bytes:
         """The content of an object; small ones are remembered.
@@ -224,6 +226,10 @@ class Objects:
         except FileExistsError:
             return
         os.chmod(folder, mode)
+
+
+def _chunks(source: BinaryIO) -> Iterator[bytes]:
+    return iter(lambda: source.read(CHUNK_BYTES), b"")
 
 
 def _counted(chunks: Iterable[bytes], size: int, hasher: "hashlib._Hash") -> Iterator[bytes]:

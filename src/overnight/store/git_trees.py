@@ -52,6 +52,16 @@ def check_path(path: str) -> str:
     return path
 
 
+def to_text(raw: bytes) -> str:
+    """A path of git or the file system as text; bytes that are not UTF-8 become lone surrogates."""
+    return raw.decode("utf-8", "surrogateescape")
+
+
+def to_bytes(path: str) -> bytes:
+    """The inverse of `to_text`."""
+    return path.encode("utf-8", "surrogateescape")
+
+
 class Trees:
     """Trees of one repository; any method from any thread."""
 
@@ -210,7 +220,7 @@ def _split(path: str) -> tuple[str, str]:
 def _serialize(entries: Mapping[str, tuple[str, str]]) -> bytes:
     rows = []
     for name, (mode, oid) in entries.items():
-        raw = name.encode("utf-8", "surrogateescape")
+        raw = to_bytes(name)
         # Git sorts a folder as if its name ended in "/".
         rows.append((raw + b"/" if mode == _TREE_MODE else raw, raw, mode, oid))
     rows.sort()
@@ -228,7 +238,7 @@ def _parse(tree: str, content: bytes, id_size: int) -> _Folder:
         mode = content[at:space].decode("ascii", "replace").lstrip("0")
         if mode != _TREE_MODE and mode not in _MODES:
             raise GitError(f"tree {tree} has an entry of mode {mode!r}", hint="run `git fsck`")
-        name = content[space + 1 : end].decode("utf-8", "surrogateescape")
+        name = to_text(content[space + 1 : end])
         at = end + 1 + id_size
         folder[name] = (mode, content[end + 1 : at].hex())
     return folder

@@ -1,0 +1,209 @@
+"""Signed tree heads: the journal's size and root at a moment, signed; and where they are kept outside the database.
+
+A chain that nobody outside has seen can lose its tail without a trace, and whoever holds its keys can rewrite it. So
+every commit signs a head with a key outside the workspace and leaves it, after the commit, in the configuration folder
+(`journals/<id>.head`). A head can also be anchored in any file (another disk, another host) and in git.
+"""
+
+import fcntl
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+from overnight.core.errors import StoreError, UsageError
+from overnight.kernel.canonical import Json
+from overnight.kernel.keys import SigningKey, key_id, private_folder, signed_by
+
+# One disk sector: written in place, it is either old or new, also after a power cut.
+_RECORD_BYTES = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """A signed statement: at `at_us` the journal had `size` entries with this Merkle root.
+
+    Attributes:
+        journal: id of the journal.
+        size: entries covered.
+        root: Merkle tree hash, hex.
+        at_us: microseconds since the epoch.
+        signer: id of the key.
+        signature: Ed25519, hex.
+    """
+
+    journal: str
+    size: int
+    root: str
+    at_us: int
+    signer: str
+    signature: str
+
+    @classmethod
+    def sign(cls, key: SigningKey, journal: str, size: int, root: bytes, at_us: int) -> "Head":
+        """A new head, signed by `key`."""
+        signature = key.sign(_message(journal, size, root.hex(), at_us))
+        return cls(journal, size, root.hex(), at_us, key.id, signature.hex())
+
+    def signed_by(self, public: bytes) -> bool:
+        """Whether the owner of `public` signed it."""
+        try:
+            signature = bytes.fromhex(self.signature)
+        except ValueError:
+            return False
+        return self.signer == key_id(public) and signed_by(
+            public, _message(self.journal, self.size, self.root, self.at_us), signature
+        )
+
+    def to_json(self) -> dict[str, Json]:
+        """As anchors keep it."""
+        return {
+            "journal": self.journal,
+            "size": self.size,
+            "root": self.root,
+            "at_us": self.at_us,
+            "signer": self.signer,
+            "signature": self.signature,
+        }
+
+    @classmethod
+    def parse(cls, text: str, where: str) -> "Head":
+        """The head in the JSON `text`.
+
+        Raises:
+            UsageError: it is none; `where` names its place.
+        """
+        try:
+            data = json.loads(text)
+            head = cls(**data)
+        except (ValueError, TypeError):
+            raise UsageError(
+                f"{where} holds no tree head", hint="name a file made by `overnight audit anchor`"
+            ) from None
+        texts = (head.journal, head.root, head.signer, head.signature)
+        numbers = (head.size, head.at_us)
+        if not all(type(item) is str for item in texts) or not all(type(item) is int for item in numbers):
+            raise UsageError(f"{where} holds no tree head", hint="name a file made by `overnight audit anchor`")
+        return head
+
+
+def _message(journal: str, size: int, root: str, at_us: int) -> bytes:
+    return f"overnight journal head 1\n{journal}\n{size}\n{root}\n{at_us}\n".encode()
+
+
+class OutsideHead:
+    """The newest head of one journal, kept in the configuration folder, out of reach of whoever holds the database."""
+
+    def __init__(self, folder: Path, journal: str) -> None:
+        """Keep it below `folder`, which is made if need be.
+
+        Raises:
+            StoreError: the folder cannot be used.
+        """
+        self.path = private_folder(folder / "journals") / f"{journal}.head"
+        self._place = self.path.with_suffix(".place")
+
+    def read(self) -> Head | None:
+        """The head, or None if none was ever left.
+
+        Raises:
+            StoreError: it cannot be read or is damaged.
+        """
+        try:
+            return self._parse(self.path.read_bytes())
+        except FileNotFoundError:
+            return None
+        except OSError as problem:
+            raise StoreError(f"cannot read {self.path}: {problem.strerror}", hint="check its owner") from problem
+
+    def advance(self, head: Head) -> None:
+        """Leave `head`, unless a later one is there already (from any process).
+
+        Raises:
+            StoreError: it cannot be written.
+        """
+        record = json.dumps(head.to_json(), separators=(",", ":")).encode()
+        assert len(record) <= _RECORD_BYTES, f"a head of {len(record)} bytes does not fit into a sector"
+        try:
+            descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        except OSError as problem:
+            raise StoreError(f"cannot write {self.path}: {problem.strerror}", hint="check its owner") from problem
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            present = os.pread(descriptor, _RECORD_BYTES, 0)
+            if not present or self._parse(present).size < head.size:
+                os.pwrite(descriptor, record.ljust(_RECORD_BYTES), 0)
+        except OSError as problem:
+            raise StoreError(f"cannot write {self.path}: {problem.strerror}", hint="check the disk") from problem
+        finally:
+            os.close(descriptor)
+
+    def remember_place(self, database: Path) -> None:
+        """Note where the journal's database lies, so that a replaced one is noticed."""
+        place = os.path.realpath(database)
+        try:
+            if not self._place.exists() or self._place.read_text("utf-8", "surrogateescape") != place:
+                self._place.write_text(place, "utf-8", "surrogateescape")
+        except OSError as problem:
+            raise StoreError(f"cannot write {self._place}: {problem.strerror}", hint="check its owner") from problem
+
+    def others_at(self, database: Path) -> list[Head]:
+        """Heads of other journals that were kept in the same database: it was replaced since."""
+        place = os.path.realpath(database)
+        heads = []
+        for path in sorted(self.path.parent.glob("*.place")):
+            if path != self._place and path.read_text("utf-8", "surrogateescape") == place:
+                head = OutsideHead(self.path.parent.parent, path.stem).read()
+                if head is not None:
+                    heads.append(head)
+        return heads
+
+    def _parse(self, record: bytes) -> Head:
+        try:
+            return Head.parse(record.decode("ascii"), str(self.path))
+        except (UnicodeDecodeError, UsageError) as problem:
+            raise StoreError(
+                f"{self.path} is damaged", hint="verify against another anchor, then move the file away"
+            ) from problem
+
+
+def write_anchor(path: Path, head: Head, public: bytes) -> None:
+    """Append `head` to the file `path`, one JSON document a line, with the public key that checks it.
+
+    Raises:
+        StoreError: it cannot be written.
+    """
+    line = json.dumps({**head.to_json(), "public": public.hex()}, separators=(",", ":")) + "\n"
+    try:
+        with path.open("a", encoding="ascii") as file:
+            file.write(line)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as problem:
+        raise StoreError(f"cannot write {path}: {problem.strerror}", hint="name a file you can write") from problem
+
+
+def parse_anchor(text: str, where: str) -> list[Head]:
+    """The heads of an anchor, oldest first.
+
+    Raises:
+        UsageError: a line holds no head, or there is none at all.
+    """
+    heads = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not line.strip():
+            continue
+        try:
+            document = json.loads(line)
+        except ValueError:
+            document = None
+        if not isinstance(document, dict):
+            raise UsageError(
+                f"{where}:{number} holds no tree head", hint="name a file made by `overnight audit anchor`"
+            )
+        cast(dict[str, Json], document).pop("public", None)
+        heads.append(Head.parse(json.dumps(document), f"{where}:{number}"))
+    if not heads:
+        raise UsageError(f"{where} holds no tree head", hint="name a file made by `overnight audit anchor`")
+    return heads

@@ -1,0 +1,125 @@
+"""Isolation by bubblewrap: namespaces of its own for everything, a root file system made of read-only pieces, no
+capabilities, no new user namespaces, our system call filter.
+"""
+
+import dataclasses
+import functools
+import os
+import shutil
+import signal
+import threading
+from pathlib import Path
+
+from overnight.core.errors import IsolationMissing
+from overnight.sandbox import seccomp
+from overnight.sandbox.cgroup import Hierarchy
+from overnight.sandbox.command import Command, Finished, SandboxName, check
+from overnight.sandbox.process import Keeper, run_kept
+from overnight.sandbox.system import system
+
+INSTALL_HINT = "install bubblewrap: apt-get install bubblewrap (or dnf, pacman, zypper)"
+
+# The same person on every machine, whoever runs us.
+_UID = "1000"
+_FILES = (
+    ("/etc/passwd", b"overnight:x:1000:1000:Overnight:/tmp:/bin/sh\n"),
+    ("/etc/group", b"overnight:x:1000:\n"),
+    ("/etc/nsswitch.conf", b"passwd: files\ngroup: files\nhosts: files dns\n"),
+)
+_HOSTS = ("/etc/hosts", b"127.0.0.1 localhost overnight\n::1 localhost\n")
+
+
+def find_bwrap() -> str | None:
+    """Path of the bubblewrap program, if there is one."""
+    return shutil.which("bwrap", path="/usr/bin:/bin:/usr/local/bin") or shutil.which("bwrap")
+
+
+class Bwrap:
+    """See `Sandbox`.
+
+    Raises:
+        IsolationMissing: on construction: no bwrap, or no filter for this architecture.
+    """
+
+    name: SandboxName = "bwrap"
+    remaps = True
+
+    def __init__(self, hierarchy: Hierarchy | None) -> None:
+        path = find_bwrap()
+        if path is None:
+            raise IsolationMissing("bubblewrap is not installed", hint=INSTALL_HINT)
+        self._path = path
+        self._hierarchy = hierarchy
+        self._filter = _sealed(seccomp.program())
+        self._prefix = _prefix()
+
+    def run(self, command: Command, cancel: threading.Event | None = None) -> Finished:
+        """See `Sandbox.run`."""
+        check(command, remaps=True)
+        # Each start needs a reading position of its own.
+        filter_fd = os.open(f"/proc/self/fd/{self._filter}", os.O_RDONLY | os.O_CLOEXEC)
+        files = [(path, _sealed(content)) for path, content in _files(command)]
+        keeper = Keeper(
+            argv=lambda config: [self._path, "--args", str(config), "--", *command.argv],
+            config=lambda report: self._config(command, filter_fd, files, report),
+            fds=(filter_fd, *(fd for _, fd in files)),
+            stop=signal.SIGKILL,
+            exec_failed=b"bwrap: execvp ",
+        )
+        return _translate(run_kept(keeper, command, self._hierarchy, cancel))
+
+    def _config(self, command: Command, filter_fd: int, files: list[tuple[str, int]], report: int) -> bytes:
+        limits = command.limits
+        tmp = str(min(limits.disk_bytes, limits.memory_bytes))
+        words = ["--json-status-fd", str(report), "--seccomp", str(filter_fd)]
+        if command.network:
+            words.append("--share-net")
+        for path, fd in files:
+            words += ["--perms", "0444", "--file", str(fd), path]
+        parts = system()
+        for path in (*(parts.tls if command.network or command.hosts else ()),
+                     *(parts.network if command.network else ())):
+            words += ["--ro-bind", path, path]
+        words += ["--perms", "1777", "--size", tmp, "--tmpfs", "/tmp", "--perms", "1777", "--size", tmp]
+        words += ["--tmpfs", "/dev/shm", "--remount-ro", "/dev"]
+        for mount in command.mounts:
+            words += ["--bind" if mount.writable else "--ro-bind", str(mount.source), mount.target]
+        words += ["--remount-ro", "/", "--chdir", command.cwd]
+        for name, value in command.env.items():
+            words += ["--setenv", name, value]
+        return self._prefix + b"".join(os.fsencode(word) + b"\0" for word in words)
+
+
+def _files(command: Command) -> tuple[tuple[str, bytes], ...]:
+    return _FILES if command.network else (*_FILES, _HOSTS)
+
+
+@functools.cache
+def _prefix() -> bytes:
+    """Arguments that no command changes."""
+    words = ["--unshare-all", "--unshare-user", "--disable-userns", "--uid", _UID, "--gid", _UID]
+    words += ["--hostname", "overnight", "--cap-drop", "ALL", "--new-session", "--die-with-parent", "--clearenv"]
+    parts = system()
+    for path in parts.binds:
+        words += ["--ro-bind", path, path]
+    for text, path in parts.symlinks:
+        words += ["--symlink", text, path]
+    # As root outside, the command is still root to the kernel where it comes to files of /proc: all of it read-only.
+    words += ["--proc", "/proc", "--remount-ro", "/proc", "--dev", "/dev"]
+    return b"".join(os.fsencode(word) + b"\0" for word in words)
+
+
+def _sealed(content: bytes) -> int:
+    """A descriptor of a file in memory, at its start."""
+    fd = os.memfd_create("overnight", os.MFD_CLOEXEC)
+    os.write(fd, content)
+    os.lseek(fd, 0, os.SEEK_SET)
+    return fd
+
+
+def _translate(finished: Finished) -> Finished:
+    """bwrap reports a signal as 128 + N."""
+    code = finished.exit_code
+    if code is not None and code > 128 and code - 128 in set(signal.Signals):
+        return dataclasses.replace(finished, exit_code=None, signal=code - 128)
+    return finished

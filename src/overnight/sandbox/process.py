@@ -1,0 +1,349 @@
+"""Starts a confined process and stays with it to its end: output, clock, limits, kills.
+
+Every backend starts a *keeper* (bwrap, or our trampoline) that waits for its configuration on a pipe. So the keeper can
+be put under its limits before it does anything, and no start needs a slow fork of this process. The keeper reports on
+a second pipe, one JSON object a line: `{"child-pid": N}` when the command is about to start, then `{"exit-code": N}` or
+`{"signal": N}` when it ended. A keeper that ends without the latter could not isolate.
+"""
+
+import contextlib
+import json
+import math
+import os
+import resource
+import select
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from overnight.core.errors import IsolationMissing
+from overnight.sandbox.cgroup import Group, Hierarchy
+from overnight.sandbox.command import Command, Finished, Killed
+from overnight.sandbox.disk import DiskWatch
+from overnight.sandbox.output import Output
+from overnight.sandbox.processes import descendants
+
+# How often limits that the kernel does not enforce are looked at. A disk takes some 2 GB/s, so 50 MB a tick.
+_TICK_S = 0.025
+# How long pipes may stay open after the keeper is gone and everything in its group was killed.
+_DRAIN_S = 0.25
+# How long a keeper may take to end what it started.
+_STOP_S = 0.5
+_READ_BYTES = 65536
+
+
+@dataclass(frozen=True)
+class Keeper:
+    """How to start one.
+
+    Attributes:
+        argv: from the descriptors it will find its configuration and report at.
+        config: from the descriptor of the report; what to write into the configuration pipe.
+        fds: further descriptors to inherit; closed by `run_kept`.
+        stop: the signal that makes it end everything and itself.
+        exec_failed: what its words start with when all is set up but the program cannot be started.
+    """
+
+    argv: Callable[[int], list[str]]
+    config: Callable[[int], bytes]
+    fds: tuple[int, ...]
+    stop: signal.Signals
+    exec_failed: bytes
+
+
+def run_kept(
+    keeper: Keeper, command: Command, hierarchy: Hierarchy | None, cancel: threading.Event | None
+) -> Finished:
+    """Run `command`, whose confinement `keeper` carries out.
+
+    Raises:
+        IsolationMissing: the keeper could not be started or could not isolate.
+    """
+    started = time.monotonic()
+    limits = command.limits
+    group = None
+    if hierarchy is not None:
+        try:
+            group = Group(hierarchy, limits.memory_bytes, limits.pids)
+        except OSError as error:
+            for fd in keeper.fds:
+                os.close(fd)
+            raise IsolationMissing(f"no control group could be made: {error}", hint="overnight doctor") from error
+    try:
+        child = _start(keeper, command, group)
+        try:
+            return _Watch(child, command, group, keeper, cancel, started).to_the_end()
+        finally:
+            child.close()
+    finally:
+        if group is not None:
+            group.close()
+
+
+@dataclass
+class _Child:
+    process: subprocess.Popen[bytes]
+    stdout: int
+    stderr: int
+    report: int
+    pidfd: int
+
+    def close(self) -> None:
+        for fd in (self.stdout, self.stderr, self.report, self.pidfd):
+            os.close(fd)
+
+
+def _start(keeper: Keeper, command: Command, group: Group | None) -> _Child:
+    opened: list[int] = list(keeper.fds)
+
+    def pipe() -> tuple[int, int]:
+        ends = os.pipe()
+        opened.extend(ends)
+        return ends
+
+    kept: tuple[int, ...] = ()
+    try:
+        stdout, stdout_in = pipe()
+        stderr, stderr_in = pipe()
+        report, report_in = pipe()
+        config_out, config = pipe()
+        stdin = _stdin(command.stdin)
+        opened.append(stdin)
+        try:
+            process = subprocess.Popen(
+                keeper.argv(config_out),
+                stdin=stdin,
+                stdout=stdout_in,
+                stderr=stderr_in,
+                pass_fds=(*keeper.fds, config_out, report_in),
+                env={},
+                cwd="/",
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise IsolationMissing(f"{keeper.argv(config_out)[0]} does not start: {error}") from error
+        try:
+            pidfd = os.pidfd_open(process.pid)
+            opened.append(pidfd)
+            if group is not None:
+                group.add(process.pid)
+            _limit(process.pid, command)
+            os.close(config_out)
+            opened.remove(config_out)
+            _write_all(config, keeper.config(report_in))
+        except BaseException as error:
+            process.kill()
+            process.wait()
+            if isinstance(error, BrokenPipeError):
+                words = os.read(stderr, _READ_BYTES).decode(errors="replace").strip()
+                raise IsolationMissing(f"isolation failed: {words}", hint="overnight doctor") from error
+            if isinstance(error, OSError):
+                raise IsolationMissing(f"limits could not be set: {error}", hint="overnight doctor") from error
+            raise
+        kept = (stdout, stderr, report, pidfd)
+        return _Child(process, stdout, stderr, report, pidfd)
+    finally:
+        for fd in opened:
+            if fd not in kept:
+                os.close(fd)
+
+
+def _stdin(data: bytes) -> int:
+    if not data:
+        return os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+    fd = os.memfd_create("stdin", os.MFD_CLOEXEC)
+    _write_all(fd, data)
+    os.lseek(fd, 0, os.SEEK_SET)
+    return fd
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+def _limit(pid: int, command: Command) -> None:
+    """Per-process limits, inherited by all that the keeper starts."""
+    limits = command.limits
+    wanted = [
+        (resource.RLIMIT_CORE, 0, 0),
+        (resource.RLIMIT_FSIZE, limits.disk_bytes, limits.disk_bytes),
+        (resource.RLIMIT_NOFILE, 4096, 4096),
+    ]
+    if limits.cpu_s is not None:
+        whole = math.ceil(limits.cpu_s)
+        wanted.append((resource.RLIMIT_CPU, whole, whole + 1))
+    for kind, soft, hard in wanted:
+        ceiling = resource.prlimit(pid, kind)[1]
+        if ceiling != resource.RLIM_INFINITY:
+            soft, hard = min(soft, ceiling), min(hard, ceiling)
+        resource.prlimit(pid, kind, (soft, hard))
+    if command.cpus is not None:
+        os.sched_setaffinity(pid, command.cpus)
+
+
+class _Watch:
+    """One command from start to end."""
+
+    def __init__(
+        self,
+        child: _Child,
+        command: Command,
+        group: Group | None,
+        keeper: Keeper,
+        cancel: threading.Event | None,
+        started: float,
+    ) -> None:
+        self._child = child
+        self._pid = child.process.pid
+        self._command = command
+        self._group = group
+        self._keeper = keeper
+        self._cancel = cancel
+        self._started = started
+        self._deadline = started + command.limits.wall_s
+        self._killed: Killed | None = None
+        self._asked = False
+        self._hard_kill_at = math.inf
+        writable = [str(mount.source) for mount in command.mounts if mount.writable]
+        self._disk = DiskWatch(writable, command.limits.disk_bytes, self._inside)
+        self._streams = {
+            child.stdout: Output(command.limits.output_bytes),
+            child.stderr: Output(command.limits.output_bytes),
+        }
+
+    def _inside(self) -> Iterable[int]:
+        pids = self._group.pids() if self._group is not None else descendants(self._pid)
+        return [pid for pid in pids if pid != self._pid]
+
+    def to_the_end(self) -> Finished:
+        try:
+            self._follow()
+        except BaseException:
+            self._kill_now()
+            os.wait4(self._pid, 0)
+            self._child.process.returncode = -signal.SIGKILL
+            raise
+        return self._finished()
+
+    def _follow(self) -> None:
+        """Read the streams and keep the limits until the keeper is gone and both streams are closed."""
+        poll = select.poll()
+        open_fds = {*self._streams, self._child.pidfd}
+        for fd in open_fds:
+            poll.register(fd, select.POLLIN)
+        next_tick = self._started + _TICK_S
+        gone_at = math.inf
+        while open_fds:
+            now = time.monotonic()
+            until = min(next_tick, self._deadline, self._hard_kill_at, gone_at + _DRAIN_S)
+            flood = False
+            for fd, _ in poll.poll(max(math.ceil((until - now) * 1000), 0)):
+                if fd == self._child.pidfd:
+                    gone_at = time.monotonic()
+                    closed = True
+                    if self._group is not None and len(open_fds) > 1:
+                        self._group.kill()  # what it left behind holds the pipes open
+                else:
+                    data = os.read(fd, _READ_BYTES)
+                    self._streams[fd].add(data)
+                    closed = not data
+                    flood = flood or (len(data) == _READ_BYTES and self._streams[fd].truncated)
+                if closed:
+                    poll.unregister(fd)
+                    open_fds.discard(fd)
+            now = time.monotonic()
+            if now >= gone_at + _DRAIN_S:
+                break
+            if flood:
+                time.sleep(0.0005)  # 100 MB/s of noise must not cost the other workers a core
+            if now >= self._hard_kill_at:
+                self._kill_now()
+            elif now >= self._deadline and self._killed is None:
+                self._end("wall")
+            if now >= next_tick:
+                next_tick = now + _TICK_S
+                self._tick()
+
+    def _tick(self) -> None:
+        if self._killed is not None:
+            return
+        group, cpu_limit = self._group, self._command.limits.cpu_s
+        if self._cancel is not None and self._cancel.is_set():
+            self._end("cancelled")
+        elif group is not None and group.out_of_memory():
+            self._end("memory")
+        elif self._disk.exceeded():
+            self._end("disk")
+        elif group is not None and cpu_limit is not None and (group.cpu_s() or 0.0) > cpu_limit:
+            self._end("cpu")
+
+    def _end(self, reason: Killed) -> None:
+        self._killed = reason
+        self._deadline = math.inf
+        grace_s = self._command.limits.grace_s
+        if grace_s > 0 and reason in ("wall", "cancelled"):
+            self._hard_kill_at = time.monotonic() + grace_s
+            for pid in self._inside():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGTERM)
+        else:
+            self._kill_now()
+
+    def _kill_now(self) -> None:
+        if self._group is not None:
+            self._group.kill()
+        ask = self._group is None and self._keeper.stop != signal.SIGKILL and not self._asked
+        signal.pidfd_send_signal(self._child.pidfd, self._keeper.stop if ask else signal.SIGKILL)
+        self._asked = True
+        # A keeper that was asked ends what no group holds; if it cannot, it goes too.
+        self._hard_kill_at = time.monotonic() + _STOP_S if ask else math.inf
+
+    def _finished(self) -> Finished:
+        _, status, usage = os.wait4(self._pid, 0)
+        status_code = self._child.process.returncode = os.waitstatus_to_exitcode(status)
+        seconds = time.monotonic() - self._started
+        group = self._group
+        cpu_s = group.cpu_s() if group is not None else None
+        out, err = (self._streams[fd] for fd in (self._child.stdout, self._child.stderr))
+        report = _read_report(self._child.report)
+        exit_code, ended_by = report.get("exit-code"), report.get("signal")
+        if self._killed is None and group is not None and group.out_of_memory():
+            self._killed = "memory"
+        if self._killed is not None:
+            exit_code, ended_by = None, signal.SIGKILL
+        elif exit_code is None and ended_by is None and status_code < 0:
+            ended_by = -status_code
+        elif exit_code is None and ended_by is None and err.value().startswith(self._keeper.exec_failed):
+            exit_code = 127 if b"No such file" in err.value() else 126
+        elif exit_code is None and ended_by is None:
+            words = err.value().decode(errors="replace").strip()
+            raise IsolationMissing(f"isolation failed: {words or 'no reason given'}", hint="overnight doctor")
+        if ended_by == signal.SIGXCPU and self._command.limits.cpu_s is not None:
+            self._killed = "cpu"
+        return Finished(
+            exit_code=exit_code,
+            signal=ended_by,
+            killed=self._killed,
+            stdout=out.value(),
+            stderr=err.value(),
+            truncated=out.truncated or err.truncated,
+            seconds=seconds,
+            cpu_s=cpu_s if cpu_s is not None else usage.ru_utime + usage.ru_stime,
+            memory_bytes=group.memory_bytes() if group is not None else None,
+        )
+
+
+def _read_report(fd: int) -> dict[str, int]:
+    """All that the keeper reported. Its end of the pipe is closed, or held by what could not be killed."""
+    os.set_blocking(fd, False)
+    report: dict[str, int] = {}
+    with contextlib.suppress(BlockingIOError):
+        for line in os.read(fd, _READ_BYTES).splitlines():
+            with contextlib.suppress(ValueError):
+                report.update(json.loads(line))
+    return report

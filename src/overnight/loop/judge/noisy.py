@@ -1,0 +1,202 @@
+"""The test of one challenger where measurements are noisy: a screen that drops it early, looks that may keep it."""
+
+import math
+from dataclasses import dataclass
+
+from overnight.loop.judge.effect import EffectFilter
+from overnight.loop.judge.noise import STALE, Noise
+from overnight.loop.judge.ranks import rank_p
+from overnight.loop.judge.spending import alpha_at, looks, z_of, z_to_t
+from overnight.loop.judge.terms import BASELINE_SEEDS, JudgeSettings
+
+# Champion runs before a first comparison, and the number they should be worth before a last one.
+POOL_FIRST, POOL_FULL = 3, 24
+# One experiment in so many measures the champion too, to notice drift, once the pool is full.
+WATCH_EVERY = 4
+# Champion runs asked for with one challenger run, at most.
+_CATCH_UP = 3
+# The screen asks whether the challenger may still be one that the last look keeps with this many sigma to spare …
+_TARGET = 2.0
+# … and drops it when it lies this many standard errors below.
+_PATIENCE = 2.6
+# Pairs: used once the correlation is surely above, looked for while it may be above.
+_PAIRS_PAY, _PAIRS_MAY, _PAIRS_LEARN = 0.4, 0.5, 40.0
+# Degrees of freedom that the run's pooled variance counts for against the challenger's own.
+_PRIOR = 12.0
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where a test stands. Oriented metric units.
+
+    Attributes:
+        keep: None while undecided.
+        effect: estimated improvement over the champion.
+        error: its standard error.
+        degrees: degrees of freedom behind `error`.
+        own_sd: standard deviation of one challenger run that was reckoned with.
+        bound: what `effect` has to exceed the threshold by at this look; inf where no keep is possible yet.
+        p_rank: of the rank test, where it was asked.
+    """
+
+    keep: bool | None
+    effect: float
+    error: float
+    degrees: float
+    own_sd: float
+    bound: float
+    p_rank: float | None
+
+
+class NoisyTest:
+    """One challenger against the champion of one epoch."""
+
+    def __init__(self, noise: Noise, settings: JudgeSettings, n: int, threshold: float) -> None:
+        self._noise = noise
+        self._n = n
+        self.threshold = threshold
+        self.confirm = settings.confirm
+        self._looks = looks(settings.confirm)
+        self.alpha = alpha_at(n, settings.error_per_night, settings.night)
+        self._z_last = z_of(self.alpha * self._looks[settings.confirm])
+        level = noise.level()
+        self.drift = level.drift
+        self.noise_variance, self.noise_degrees = noise.variance(level)
+        rho, error = noise.shared(self.noise_variance)
+        self.rho = rho - error if rho - error > _PAIRS_PAY else 0.0
+        self._explore = error > _PAIRS_LEARN**-0.5 and (error == math.inf or rho + error > _PAIRS_MAY)
+        self.epoch = noise.epoch
+        self.inherited = False
+        self.champion_runs = noise.pool_size
+        self._topped_up = False
+        self._filter = EffectFilter(level.mean, level.variance, level.drift, self.rho, noise.ticks)
+        self._runs: list[tuple[int, int, float]] = []
+        self._champions: dict[int, float] = {}
+        self._seeds: dict[int, float] = {}
+
+    @property
+    def values(self) -> list[float]:
+        """The challenger's runs, in order."""
+        return [value for _, _, value in self._runs]
+
+    @property
+    def runs(self) -> int:
+        """How many runs the challenger has."""
+        return len(self._runs)
+
+    def add_challenger(self, value: float, seed: int) -> None:
+        """A run of the challenger at the noise's present tick."""
+        self._runs.append((self._noise.ticks, seed, value))
+        self._seeds[seed] = value
+        self._filter.add(True, value, self._noise.ticks, seed)
+
+    def add_champion(self, value: float, seed: int | None) -> None:
+        """A champion run, `seed` None if made for another examination."""
+        self.champion_runs += 1
+        if seed is not None:
+            self._champions[seed] = value
+        self._filter.add(False, value, self._noise.ticks, seed)
+
+    def inherit(self, other: "NoisyTest") -> None:
+        """Take over the challenger's runs from a test against an earlier champion, as far as drift left them valid."""
+        for tick, seed, value in other._runs:
+            if self.drift * (self._noise.ticks - tick) <= STALE:
+                self.add_challenger(value, seed)
+        self.inherited = True
+
+    def champions_first(self) -> int:
+        """Champion runs needed before the challenger's runs so far can be compared with anything."""
+        if not self.runs:
+            return 0
+        missing = self._first() - self._noise.pool_size
+        if missing <= 0 and self.inherited and self.runs >= self.confirm and not self._topped_up:
+            self._topped_up = True
+            missing = math.ceil(POOL_FULL - self._worth())
+        return max(0, missing)
+
+    def _first(self) -> int:
+        return POOL_FIRST if self.noise_degrees >= POOL_FIRST else BASELINE_SEEDS
+
+    def _worth(self) -> float:
+        """How many fresh champion runs the present knowledge of its level equals."""
+        variance = self._filter.level_variance
+        return 1 / variance if variance > 0 else math.inf
+
+    def champions_wanted(self) -> tuple[bool, int]:
+        """Whether the next challenger run needs a partner on its seed, and champion runs on other seeds."""
+        if self._noise.pool_size < self._first():
+            return True, self._first() - self._noise.pool_size - 1
+        missing = POOL_FULL - self._worth()
+        if missing > 0:
+            if self.runs < 2:
+                return True, 0
+            left = self.confirm - self.runs
+            return True, max(0, min(_CATCH_UP, math.ceil(missing / left)) - 1)
+        watch = self.runs < 1 and self._n % WATCH_EVERY == 0
+        return bool(self.rho) or self._explore or watch, 0
+
+    def standing(self) -> Standing:
+        """What the runs so far say."""
+        runs = self.runs
+        variance, degrees, own = self._spread()
+        error = math.sqrt(variance)
+        distance = self._filter.effect - self.threshold
+        share = self._looks.get(runs, 0.0)
+        bound = math.inf
+        p_rank: float | None = None
+        keep: bool | None = None
+        if share and degrees:
+            spent = self.alpha * share
+            bound = z_to_t(z_of(spent), degrees) * error
+            if distance > 0 and distance > bound:
+                p_rank = self._guard()
+                if p_rank is None or p_rank <= spent:
+                    keep = True
+        if keep is None and (runs >= self.confirm or (degrees and self._hopeless(distance, degrees, error))):
+            keep = False
+        return Standing(keep, self._filter.effect, error, degrees, math.sqrt(own), bound, p_rank)
+
+    def _hopeless(self, distance: float, degrees: float, error: float) -> bool:
+        final = math.sqrt(self.noise_variance * self._final_variance())
+        return distance < (self._z_last + _TARGET) * final - z_to_t(_PATIENCE, degrees) * error
+
+    def close(self) -> None:
+        """Pool what was learnt about the noise."""
+        products = pairs = 0.0
+        if self.runs > 1 and self._champions and self._filter.degrees:
+            mean = sum(self.values) / self.runs
+            level = self._level_mean()
+            for seed, champion in self._champions.items():
+                if seed in self._seeds:
+                    products += (self._seeds[seed] - mean) * (champion - level)
+                    pairs += 1 - 1 / self.runs
+        self._noise.absorb(self._filter.squares, self._filter.degrees, products, pairs)
+
+    def _level_mean(self) -> float:
+        return self._noise.level().mean
+
+    def _spread(self) -> tuple[float, float, float]:
+        """Variance of the effect, its degrees of freedom, and the variance of one challenger run."""
+        base = self.noise_variance
+        effect = self._filter.effect_variance
+        own_degrees = self._filter.degrees
+        degrees = float(self.noise_degrees + own_degrees)
+        if degrees:
+            base = (self.noise_degrees * base + self._filter.squares) / degrees
+        own = base
+        if own_degrees:
+            moderated = (_PRIOR * self.noise_variance + self._filter.squares) / (_PRIOR + own_degrees)
+            own = max(self.noise_variance, moderated)
+        variance = self.noise_variance * effect + (own - self.noise_variance) * (1 - self.rho**2) / max(1, self.runs)
+        return variance, degrees, own
+
+    def _final_variance(self) -> float:
+        level = min(self._filter.level_variance, 1 / 16)
+        return (1 - self.rho**2) / self.confirm + (1 - self.rho) ** 2 * level
+
+    def _guard(self) -> float | None:
+        # Differences of pairs are symmetric when nothing changed, and sharper than ranks among unpaired runs.
+        if self.rho:
+            return None
+        pool = self._noise.recent(self.drift)
+        return rank_p([value - self.threshold for value in self.values], pool, math.sqrt(self.noise_variance))

@@ -207,8 +207,9 @@ class Repository:
                     raise git_process.failure("update-ref", self._refs.stop() or "unexpected answer")
 
     def refs(self, prefix: str) -> dict[str, str]:
-        """Full name → object id of the ref `prefix` and all below `prefix/`, sorted by name."""
-        _check_ref(prefix.rstrip("/"))
+        """Full name → object id of the ref `prefix` and all below `prefix/`, sorted; "refs" gives all."""
+        if prefix.rstrip("/") != "refs":
+            _check_ref(prefix.rstrip("/"))
         out = self.git("for-each-ref", "--format=%(objectname) %(refname)", prefix.rstrip("/"))[1]
         pairs = (line.split(" ", 1) for line in out.decode("utf-8", "surrogateescape").splitlines())
         return {name: oid for oid, name in pairs}

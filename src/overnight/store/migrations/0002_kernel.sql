@@ -91,3 +91,34 @@ CREATE TABLE breaker_steps (
     at_ms BIGINT NOT NULL            -- in the ledger's own time
 );
 CREATE INDEX breaker_by_rule ON breaker_steps (tenant, rule, at_ms);
+-- Sessions form trees; what one has been told is rebuilt from `request` and the journal; see kernel/sessions.py.
+CREATE TABLE sessions (
+    id TEXT PRIMARY KEY,
+    parent TEXT,
+    root TEXT NOT NULL,              -- the outermost session of the tree; its own id there
+    agent TEXT NOT NULL,
+    tenant TEXT NOT NULL,
+    request TEXT NOT NULL,           -- what the person typed; '' in sub-agents' sessions, which share the root's
+    plan TEXT,                       -- JSON: planned tools; NULL is no plan
+    peak TEXT NOT NULL,              -- the most confidential thing its tree has read; kept at the root
+    attended INTEGER NOT NULL,
+    on_denied TEXT NOT NULL,         -- stop | continue
+    stopped TEXT,                    -- why no further call is decided; NULL while it may go on
+    opened_at REAL NOT NULL
+);
+CREATE INDEX sessions_by_root ON sessions (root);
+CREATE TABLE combination_states (
+    rule_key TEXT PRIMARY KEY,       -- the rule and whose history it counts
+    step INTEGER NOT NULL,
+    counted INTEGER NOT NULL,
+    servers TEXT NOT NULL,           -- JSON
+    at_s REAL NOT NULL
+);
+-- The last trusted copy of what executes or decides; see kernel/trust.py.
+CREATE TABLE trusted_files (
+    path TEXT PRIMARY KEY,           -- relative to the workspace
+    sha256 TEXT NOT NULL,
+    content BLOB NOT NULL,
+    trusted_at REAL NOT NULL,
+    trusted_by TEXT NOT NULL         -- id of the approver's key, or 'first run at a terminal'
+);

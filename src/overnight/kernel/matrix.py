@@ -13,7 +13,7 @@ from typing import Literal
 
 from overnight.kernel.canonical import Json, content_hash
 from overnight.kernel.constraint import Constraint
-from overnight.kernel.label import Origin
+from overnight.kernel.label import Confidentiality, Origin
 from overnight.kernel.session import Principal
 from overnight.kernel.tool import Effect, ToolSpec
 
@@ -56,7 +56,7 @@ class Rule:
         """Whether it speaks about the tool, whatever the arguments."""
         if self.effects and spec.effect not in self.effects:
             return False
-        if self.tools and not any(_tool_matches(pattern, spec) for pattern in self.tools):
+        if self.tools and not any(pattern_names_tool(pattern, spec) for pattern in self.tools):
             return False
         return not self.families or (spec.family or spec.server) in self.families or "*" in self.families
 
@@ -145,7 +145,7 @@ class Ruling:
     rule: str
     why: str = ""
     bounded: frozenset[str] = frozenset()
-    carries: Mapping[str, str] = field(default_factory=dict)
+    carries: Mapping[str, Confidentiality] = field(default_factory=dict)
     narrow: Mapping[str, Json] = field(default_factory=dict)
 
 
@@ -221,7 +221,7 @@ class Matrix:
         allowed: Ruling | None = None
         bounded: set[str] = set()
         narrow: dict[str, Json] = {}
-        carries: dict[str, str] = {}
+        carries: dict[str, Confidentiality] = {}
         for cell in cells:
             if cell.layer.folder and not _touches(cell.layer.folder, spec, arguments):
                 continue
@@ -280,7 +280,8 @@ class Matrix:
         return tuple(cells)
 
 
-def _tool_matches(pattern: str, spec: ToolSpec) -> bool:
+def pattern_names_tool(pattern: str, spec: ToolSpec) -> bool:
+    """Whether `server.tool`, `server.*` or `*` means this tool."""
     if pattern in ("*", spec.id):
         return True
     return pattern.endswith(".*") and spec.server == pattern[:-2]

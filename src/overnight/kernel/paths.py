@@ -116,14 +116,20 @@ class PathRoot:
             with contextlib.suppress(OSError):
                 os.close(current)
 
-    def open(self, resolved: Resolved, flags: int, mode: int = 0o644) -> int:
+    def open(self, name: str, flags: int, mode: int = 0o644) -> int:
         """A descriptor of exactly the file that was decided on: no component may have become a link since.
+
+        Args:
+            name: `Resolved.name`, as the gate hands it to a tool.
+            flags: as for `os.open`.
+            mode: of a file that is created.
 
         Raises:
             PathRefused: the way there changed after the decision.
             OSError: as `os.open`, for ordinary failures.
         """
-        parts = [part for part in resolved.real.split("/") if part]
+        real = name if name.startswith("/") else f"{self.root}/{name}"
+        parts = [part for part in real.split("/") if part not in ("", ".")]
         current = os.open("/", _DIRECTORY)
         try:
             for part in parts[:-1]:
@@ -133,9 +139,7 @@ class PathRoot:
             return os.open(parts[-1], flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=current)
         except OSError as problem:
             if problem.errno in (errno.ELOOP, errno.ENOTDIR):
-                raise PathRefused(
-                    f"{resolved.name!r} was replaced by a link after it was checked", hint="try again"
-                ) from None
+                raise PathRefused(f"{name!r} was replaced by a link after it was checked", hint="try again") from None
             raise
         finally:
             os.close(current)

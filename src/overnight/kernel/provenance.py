@@ -54,6 +54,13 @@ class Provenance:
                 if number is not None:
                     self._numbers.add(number)
 
+    def raise_peak(self, spec: ToolSpec) -> bool:
+        """Count what a tool's result may hold as read; whether that made the tree's peak higher."""
+        peak = highest(self.peak, spec.confidentiality, *(f.confidentiality or "public" for f in spec.fields))
+        raised = peak != self.peak
+        self.peak = peak
+        return raised
+
     def seen(self, spec: ToolSpec, result: Json, source: str) -> None:
         """Take in a tool's result, field by field.
 
@@ -62,17 +69,13 @@ class Provenance:
             result: as the tool returned it.
             source: for people: which call this was.
         """
-        self.peak = highest(self.peak, spec.confidentiality)
         for declared in spec.fields:
-            level = declared.confidentiality or spec.confidentiality
-            values = list(_select(result, declared.path.split(".") if declared.path else []))
-            if values:
-                self.peak = highest(self.peak, level)
             if declared.label != "system":
                 continue
+            level = declared.confidentiality or spec.confidentiality
             origin = Origin("system", level, f"{spec.id} {declared.path or 'result'} ({source})")
             facts = self._facts.setdefault((declared.kind, declared.of), {})
-            for value in values:
+            for value in _select(result, declared.path.split(".") if declared.path else []):
                 for item in value if isinstance(value, list | tuple) else (value,):
                     key = _key(item, declared.kind)
                     if key is not None:

@@ -10,40 +10,11 @@ from typing import Literal
 
 TokenKind = Literal["url", "email", "date", "time", "amount", "number", "name", "word"]
 
-_MONTHS = {
-    name: index % 12 + 1
-    for index, name in enumerate(
-        # fmt: off
-        [
-            "january",
-            "february",
-            "march",
-            "april",
-            "may",
-            "june",
-            "july",
-            "august",
-            "september",
-            "october",
-            "november",
-            "december",
-            "jan",
-            "feb",
-            "mar",
-            "apr",
-            "may",
-            "jun",
-            "jul",
-            "aug",
-            "sep",
-            "oct",
-            "nov",
-            "dec",
-        ]
-        # fmt: on
-    )
-} | {"sept": 9}
-_MONTH = "(?:" + "|".join(sorted(_MONTHS, key=len, reverse=True)) + r")\b\.?"
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_MONTH = (
+    r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?"
+    r"|nov(?:ember)?|dec(?:ember)?)\b\.?"
+)
 _DAY = r"\d{1,2}(?:st|nd|rd|th)?"
 _RANGE = rf"(?:\s*(?:-|–|to|until|and|through)\s*(?:the\s+)?{_DAY})?"
 
@@ -115,7 +86,7 @@ def days_of(token: Token) -> list[Day]:
     if name is None:
         # 03/04/2025 is April or March depending on where one lives: either is what the person may have meant.
         return [Day(numbers[1], numbers[0], numbers[2]), Day(numbers[0], numbers[1], numbers[2])]
-    month = _MONTHS[name.group().rstrip(".")]
+    month = _MONTHS.index(name.group()[:3]) + 1
     year = next((number for number in numbers if number > 31), None)
     return [Day(month, number, year) for number in numbers if number <= 31]
 

@@ -1,0 +1,273 @@
+"""The decision itself: pure, without side effects, from what is known about a call to one `Decision`.
+
+The order is: name and arguments, matrix, labels, confidentiality, combinations, plan. Each step can only make the
+verdict stricter (deny > ask > allow); the strictest decides, and every objection is among the reasons. Anything that
+goes wrong on the way is a denial.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from overnight.core.errors import UsageError
+from overnight.kernel.arguments import resolved
+from overnight.kernel.canonical import Json, content_hash
+from overnight.kernel.catalogue import Catalogue, UnknownTool
+from overnight.kernel.combination import START, Combination, State, fresh, stops
+from overnight.kernel.decision import Decision, Reason, Verdict
+from overnight.kernel.label import Confidentiality, Label, Origin, exceeds, satisfies
+from overnight.kernel.matrix import Matrix, Ruling
+from overnight.kernel.paths import PathRoot
+from overnight.kernel.plan import Plan
+from overnight.kernel.provenance import Provenance
+from overnight.kernel.session import Principal
+from overnight.kernel.tool import ToolSpec
+
+_SEVERITY: dict[Verdict, int] = {"allow": 0, "narrow": 1, "ask": 2, "deny": 3}
+
+
+@dataclass(frozen=True)
+class Policy:
+    """All rules in force. A change makes a new object with a new hash.
+
+    Attributes:
+        matrix: who may do what.
+        combinations: rules over history.
+        plan_words: words of a request by which the built-in planner plans a tool; empty plans nothing.
+    """
+
+    matrix: Matrix
+    combinations: tuple[Combination, ...] = ()
+    plan_words: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @cached_property
+    def hash(self) -> str:
+        """SHA-256 of everything that decides."""
+        words: Json = {tool: list(listed) for tool, listed in self.plan_words.items()}
+        return content_hash([self.matrix.hash, [repr(rule) for rule in self.combinations], words])
+
+
+@dataclass(slots=True)
+class History:
+    """What a decision may know about the past of a session: kept by `Sessions`, one per session tree.
+
+    Attributes:
+        root: id of the outermost session.
+        provenance: where values came from.
+        states: of the combinations, by their key.
+    """
+
+    root: str
+    provenance: Provenance
+    states: dict[str, State] = field(default_factory=dict)
+
+
+class Decider:
+    """Decides calls. Thread-safe as long as one history is not used by two threads at a time."""
+
+    def __init__(self, catalogue: Catalogue, paths: PathRoot, policy: Policy) -> None:
+        self.catalogue = catalogue
+        self.paths = paths
+        self.policy = policy
+
+    def decide(
+        self,
+        principal: Principal,
+        history: History,
+        tool: str,
+        arguments: Mapping[str, Json],
+        *,
+        plan: Plan | None = None,
+        simulate: Mapping[str, Label] | None = None,
+    ) -> Decision:
+        """Decide one call, without executing or recording anything.
+
+        Args:
+            principal: who asks, from the verified grant.
+            history: of its session tree.
+            tool: name as proposed.
+            arguments: as proposed.
+            plan: calls outside it are `ask`.
+            simulate: labels to assume instead of tracing; for `gate check`, never for a call that runs.
+        """
+        spec: ToolSpec | None = None
+        try:
+            spec = self.catalogue.resolve(tool)
+            return self._decide(principal, history, spec, arguments, plan, simulate)
+        except UnknownTool as problem:
+            return self._refusal(principal, tool, spec, arguments, problem.code, _sentence(problem))
+        except UsageError as problem:
+            return self._refusal(principal, tool, spec, arguments, "bad_arguments", _sentence(problem))
+        except Exception as problem:
+            # Fail closed, whatever it was; the type is named, its text may be an attacker's.
+            sentence = f"the decision failed ({type(problem).__name__}), so the call is refused"
+            return self._refusal(principal, tool, spec, arguments, "decision_failed", sentence)
+
+    def _decide(
+        self,
+        principal: Principal,
+        history: History,
+        spec: ToolSpec,
+        arguments: Mapping[str, Json],
+        plan: Plan | None,
+        simulate: Mapping[str, Label] | None,
+    ) -> Decision:
+        final = resolved(spec, arguments, self.paths)
+        origins = self._origins(spec, history.provenance, arguments, final)
+        if simulate:
+            for name, label in simulate.items():
+                origins[name] = Origin(label, origins[name].confidentiality, "simulated")
+        suspect = frozenset(
+            argument.name
+            for argument in spec.arguments
+            if argument.name in final and not satisfies(origins[argument.name].label, argument.needs)
+        )
+        ruling = self.policy.matrix.rule(principal, spec, final, origins, suspect)
+        found: list[tuple[Verdict, str, Reason]] = []
+        if ruling.verdict != "allow":
+            found.append((ruling.verdict, ruling.rule, _ruling_reason(ruling, principal, spec)))
+        if ruling.verdict != "deny":
+            found += self._labels(spec, origins, suspect - ruling.bounded, ruling)
+            found += self._confidentiality(spec, origins, ruling)
+            found += self._combinations(principal, history, spec, final, origins)
+            if plan is not None and not plan.covers(spec):
+                sentence = f"{spec.id} is not in the plan that was made from the request alone"
+                found.append(("ask", "plan", Reason("outside_plan", sentence)))
+        verdict: Verdict = "allow"
+        rule = ruling.rule
+        if found:
+            found.sort(key=lambda item: -_SEVERITY[item[0]])
+            verdict, rule = found[0][0], found[0][1]
+        reasons = [item[2] for item in found]
+        if ruling.narrow and verdict != "deny":
+            narrowed, said = _narrowed(spec, final, ruling.narrow)
+            if said:
+                final = narrowed
+                verdict = "narrow" if verdict == "allow" else verdict
+                reasons.append(Reason("narrowed", said))
+        if not reasons:
+            reasons.append(Reason("allowed", ruling.why or f"the rule at {ruling.rule} allows it"))
+        return Decision(
+            verdict, rule, tuple(reasons), spec.id, spec.version, principal.agent, final, origins, self.policy.hash
+        )
+
+    def _origins(
+        self, spec: ToolSpec, provenance: Provenance, given: Mapping[str, Json], final: Mapping[str, Json]
+    ) -> dict[str, Origin]:
+        origins = {}
+        for name, value in final.items():
+            argument = spec.by_name[name]
+            origin = provenance.trace(argument, value)
+            if origin.label == "untrusted" and argument.kind == "path":
+                origin = provenance.trace(argument, given[name])
+            origins[name] = origin
+        return origins
+
+    def _labels(
+        self, spec: ToolSpec, origins: Mapping[str, Origin], suspect: frozenset[str], ruling: Ruling
+    ) -> list[tuple[Verdict, str, Reason]]:
+        return [
+            (
+                "ask",
+                ruling.rule,
+                Reason(
+                    "untrusted_argument",
+                    f"{name} of {spec.id} needs a value that "
+                    + ("you typed" if spec.by_name[name].needs == "user" else "you typed or the system asserts")
+                    + f"; this one is {origins[name].label} ({origins[name].source})",
+                ),
+            )
+            for name in sorted(suspect)
+        ]
+
+    def _confidentiality(
+        self, spec: ToolSpec, origins: Mapping[str, Origin], ruling: Ruling
+    ) -> list[tuple[Verdict, str, Reason]]:
+        default: Confidentiality = "public" if spec.effect == "egress" else "secret"
+        found: list[tuple[Verdict, str, Reason]] = []
+        for argument in spec.arguments:
+            origin = origins.get(argument.name)
+            if origin is None or origin.confidentiality == "public":
+                continue
+            allowed = ruling.carries.get(argument.name) or argument.carries or default
+            if exceeds(origin.confidentiality, allowed):
+                sentence = (
+                    f"{argument.name} of {spec.id} may carry what is {allowed}; "
+                    f"this value may hold something {origin.confidentiality} ({origin.source})"
+                )
+                found.append(("deny", ruling.rule, Reason("confidential_egress", sentence)))
+        return found
+
+    def _combinations(
+        self,
+        principal: Principal,
+        history: History,
+        spec: ToolSpec,
+        arguments: Mapping[str, Json],
+        origins: Mapping[str, Origin],
+    ) -> list[tuple[Verdict, str, Reason]]:
+        if not self.policy.combinations:
+            return []
+        now_s = time.time()
+        return [
+            (rule.decision, rule.where, Reason("combination", f"{rule.name}: {spec.id} would complete it"))
+            for rule in self.policy.combinations
+            if stops(
+                rule,
+                fresh(rule, history.states.get(rule.key(principal, history.root), START), now_s),
+                spec,
+                arguments,
+                origins,
+            )
+        ]
+
+    def _refusal(
+        self,
+        principal: Principal,
+        tool: str,
+        spec: ToolSpec | None,
+        arguments: Mapping[str, Json],
+        code: str,
+        sentence: str,
+    ) -> Decision:
+        name, version = (spec.id, spec.version) if spec else (tool, "")
+        reasons = (Reason(code, sentence),)
+        return Decision(
+            "deny", "default", reasons, name, version, principal.agent, dict(arguments), {}, self.policy.hash
+        )
+
+
+def _ruling_reason(ruling: Ruling, principal: Principal, spec: ToolSpec) -> Reason:
+    if ruling.rule == "default":
+        return Reason("no_rule", f"no rule lets {principal.agent} call {spec.id} with these arguments")
+    code = "rule_ask" if ruling.verdict == "ask" else "rule_deny"
+    return Reason(code, ruling.why or f"the rule at {ruling.rule} says {ruling.verdict}")
+
+
+def _narrowed(spec: ToolSpec, arguments: Mapping[str, Json], limits: Mapping[str, Json]) -> tuple[dict[str, Json], str]:
+    """Arguments cut to the limits, and a sentence on what was cut; empty if nothing was."""
+    done = dict(arguments)
+    said = []
+    for name, limit in limits.items():
+        if name not in spec.by_name:
+            continue
+        value = done.get(name)
+        smaller = _smaller(value, limit)
+        if smaller != value or name not in done:
+            done[name] = smaller
+            said.append(f"{name} is {smaller!r}" + (f" instead of {value!r}" if name in arguments else ""))
+    return done, "; ".join(said)
+
+
+def _smaller(value: Json, limit: Json) -> Json:
+    numbers = (int, float)
+    if isinstance(limit, numbers) and isinstance(value, numbers) and not isinstance(limit, bool):
+        return min(value, limit)
+    if isinstance(limit, Sequence) and isinstance(value, Sequence) and not isinstance(limit, str):
+        return [item for item in value if item in limit] if not isinstance(value, str) else limit
+    return limit
+
+
+def _sentence(problem: UsageError) -> str:
+    return f"{problem.message}; {problem.hint}" if problem.hint else problem.message

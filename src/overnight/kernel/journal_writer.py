@@ -16,6 +16,10 @@ LOSS_WINDOW_S = 0.05
 BACKLOG = 4096
 """So many entries may wait; who hands in more, waits too."""
 
+LINGER_S = 0.001
+"""How long a commit waits for as many callers as the last one served. Callers that a commit has just released come back
+one after the other; without this the first one's entry is flushed alone, which halved what 64 threads got through."""
+
 _BATCH = 2048
 
 Row = tuple[int, str, str, str, str, str, str, int, str]
@@ -76,7 +80,8 @@ class GroupCommit:
         self._commit = commit
         self._queue: deque[Receipt] = deque()
         self._waiting = 0
-        self._urgent = False
+        self._callers = 0
+        self._expected = 1
         self._due_s = 0.0
         self._closing = False
         self._broken: OvernightError | None = None
@@ -98,20 +103,18 @@ class GroupCommit:
                 raise StoreError("the journal is closed", hint="open it again")
             if self._broken is not None and not receipt.durable:
                 raise StoreError(f"the journal cannot be written: {self._broken.message}", hint=self._broken.hint)
-            if not self._queue and not receipt.durable:
-                self._due_s = time.monotonic() + LOSS_WINDOW_S
             was_idle = not self._queue
+            if was_idle and not receipt.durable:
+                self._due_s = time.monotonic() + LOSS_WINDOW_S
             self._queue.append(receipt)
             self._waiting += len(receipt.rows)
-            if receipt.durable or self._waiting > BACKLOG:
-                self._urgent = True
-                self._wake.notify()
-            elif was_idle:
+            self._callers += receipt.durable
+            full = self._waiting > BACKLOG
+            if was_idle or full or (receipt.durable and (self._callers == 1 or self._callers >= self._expected)):
                 self._wake.notify()
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="journal", daemon=True)
                 self._thread.start()
-            full = self._waiting > BACKLOG
         if full and not receipt.durable:
             receipt.wait()
 
@@ -135,19 +138,14 @@ class GroupCommit:
     def _run(self) -> None:
         while True:
             with self._wake:
-                while not self._urgent and not self._closing:
-                    if not self._queue:
-                        self._wake.wait()
-                        continue
-                    rest_s = self._due_s - time.monotonic()
-                    if rest_s <= 0:
-                        break
-                    self._wake.wait(rest_s)
+                self._wait_for_work()
                 if not self._queue:
                     return
                 batch = [self._queue.popleft() for _ in range(min(len(self._queue), _BATCH))]
                 self._waiting -= sum(len(receipt.rows) for receipt in batch)
-                self._urgent = any(receipt.durable for receipt in self._queue) or self._waiting > BACKLOG
+                served = sum(receipt.durable for receipt in batch)
+                self._callers -= served
+                self._expected = max(served, 1)
             try:
                 self._commit(batch)
                 self._broken = None
@@ -159,6 +157,25 @@ class GroupCommit:
             with self._wake:
                 if self._closing and (self._broken is not None or not self._queue):
                     return
+
+    def _wait_for_work(self) -> None:
+        """Return when there is a batch to write, or when closing; holds the lock."""
+        patience_s = LINGER_S
+        while not self._closing and self._waiting <= BACKLOG:
+            if not self._queue:
+                self._wake.wait()
+                continue
+            if self._callers >= self._expected or patience_s <= 0:
+                return
+            rest_s = self._due_s - time.monotonic()
+            if self._callers:
+                began_s = time.monotonic()
+                self._wake.wait(patience_s)
+                patience_s -= time.monotonic() - began_s
+            elif rest_s <= 0:
+                return
+            else:
+                self._wake.wait(rest_s)
 
     def _refuse(self, batch: Sequence[Receipt], problem: OvernightError) -> None:
         """Durable entries fail at their callers; the others were accepted, so they stay queued for the next try."""

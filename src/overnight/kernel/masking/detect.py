@@ -1,0 +1,107 @@
+"""Everything that must not be shown in a text: each reading of it searched by each finder."""
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from overnight.kernel.masking import contact, context, decode, join, letter_ids, national_ids, numbers, tokens
+from overnight.kernel.masking.fold import fold, smuggled
+from overnight.kernel.masking.kinds import SEVERITY, Kind, Span
+from overnight.kernel.masking.names import Gazetteer
+from overnight.kernel.masking.view import View
+
+
+def detect(text: str, kinds: frozenset[Kind], names: Gazetteer) -> list[Span]:
+    """Spans of `text` to hide, apart from each other and in order.
+
+    Overlapping finds become one span, under the kind that does the most harm: an encoded blob that holds an address
+    and a key is one key.
+    """
+    spans = [
+        Span(*view.origin(span.start, span.end), span.kind, span.rule, span.value)
+        for view, span in _search(text, names)
+        if span.kind in kinds
+    ]
+    spans.sort(key=lambda span: (span.start, -span.end))
+    apart: list[Span] = []
+    for span in spans:
+        if apart and span.start < apart[-1].end:
+            apart[-1] = _union(apart[-1], span, text)
+        else:
+            apart.append(span)
+    return apart
+
+
+def _search(text: str, names: Gazetteer) -> Iterator[tuple[View, Span]]:
+    plain = fold(View(text))
+    views = [plain]
+    hidden = smuggled(View(text))
+    if hidden is not None:
+        views.append(hidden)
+    for view in views:
+        layer: View | None = view
+        for depth in range(decode.DEPTH + 1):
+            if layer is None:
+                break
+            layer = layer if depth == 0 else fold(layer)
+            for span in _finds(layer, names):
+                yield layer, span
+            for other, finder in _taken_apart(layer):
+                for span in finder(other.text):
+                    yield other, span
+            together = join.joined(layer)
+            if together is not None:
+                for span in join.whole(together, tokens.tokens(together.text)):
+                    yield together, span
+            layer = decode.decoded(layer)
+
+
+def _finds(view: View, names: Gazetteer) -> Iterator[Span]:
+    text = view.text
+    yield from tokens.private_keys(text)
+    yield from tokens.tokens(text)
+    yield from context.contextual(text)
+    if "@" in text or "at" in text:
+        yield from contact.emails(text)
+    yield from _digits(text)
+    yield from names.names(text)
+
+
+def _digits(text: str) -> Iterator[Span]:
+    any_digits = False
+    for groups in numbers.runs(text):
+        any_digits = True
+        for window in numbers.windows(text, groups):
+            span = numbers.card(text, window) or national_ids.national_number(text, window)
+            if span and not (len(window.layout) == 1 and numbers.in_hex(text, span.start, span.end)):
+                yield span
+    if any_digits:
+        yield from letter_ids.ibans(text)
+        yield from letter_ids.lettered_ids(text)
+        yield from contact.phones(text)
+
+
+def _fixed(text: str) -> Iterator[Span]:
+    """What is proven by format or checksum alone, whatever stands around it."""
+    yield from tokens.private_keys(text)
+    yield from tokens.tokens(text)
+    for groups in numbers.runs(text):
+        for window in numbers.windows(text, groups):
+            span = numbers.card(text, window)
+            if span and not numbers.in_hex(text, span.start, span.end):
+                yield span
+    yield from letter_ids.ibans(text)
+
+
+def _taken_apart(view: View) -> Iterator[tuple[View, Callable[[str], Iterator[Span]]]]:
+    if tokens.reversed_marks(view.text):
+        yield view.reversed(), _fixed
+    spelt = join.spelt(view)
+    if spelt is not None:
+        yield spelt, _fixed
+
+
+def _union(first: Span, second: Span, text: str) -> Span:
+    worse = max(first, second, key=lambda span: SEVERITY[span.kind])
+    start, end = first.start, max(first.end, second.end)
+    value = worse.value if (worse.start, worse.end) == (start, end) else text[start:end]
+    return Span(start, end, worse.kind, worse.rule, value)

@@ -21,12 +21,12 @@ INSTALL_HINT = "install bubblewrap: apt-get install bubblewrap (or dnf, pacman, 
 
 # The same person on every machine, whoever runs us.
 _UID = "1000"
-_FILES = (
-    ("/etc/passwd", b"overnight:x:1000:1000:Overnight:/tmp:/bin/sh\n"),
-    ("/etc/group", b"overnight:x:1000:\n"),
-    ("/etc/nsswitch.conf", b"passwd: files\ngroup: files\nhosts: files dns\n"),
-)
-_HOSTS = ("/etc/hosts", b"127.0.0.1 localhost overnight\n::1 localhost\n")
+_STUBS = {
+    "/etc/passwd": b"overnight:x:1000:1000:Overnight:/tmp:/bin/sh\n",
+    "/etc/group": b"overnight:x:1000:\n",
+    "/etc/nsswitch.conf": b"passwd: files\ngroup: files\nhosts: files dns\n",
+}
+_HOSTS = {"/etc/hosts": b"127.0.0.1 localhost overnight\n::1 localhost\n"}
 
 
 def find_bwrap() -> str | None:
@@ -50,48 +50,52 @@ class Bwrap:
             raise IsolationMissing("bubblewrap is not installed", hint=INSTALL_HINT)
         self._path = path
         self._hierarchy = hierarchy
-        self._filter = _sealed(seccomp.program())
+        self._filter = _in_memory(seccomp.program())
         self._prefix = _prefix()
 
     def run(self, command: Command, cancel: threading.Event | None = None) -> Finished:
         """See `Sandbox.run`."""
         check(command, remaps=True)
-        # Each start needs a reading position of its own.
-        filter_fd = os.open(f"/proc/self/fd/{self._filter}", os.O_RDONLY | os.O_CLOEXEC)
-        files = [(path, _sealed(content)) for path, content in _files(command)]
+        files = _files() if command.network else {**_files(), **_hosts()}
+        # Each start needs reading positions of its own.
+        inherited = [
+            os.open(f"/proc/self/fd/{fd}", os.O_RDONLY | os.O_CLOEXEC) for fd in (self._filter, *files.values())
+        ]
+        words = ["--seccomp", str(inherited[0])]
+        for path, fd in zip(files, inherited[1:], strict=True):
+            words += ["--perms", "0444", "--file", str(fd), path]
+        words += _arguments(command)
         keeper = Keeper(
             argv=lambda config: [self._path, "--args", str(config), "--", *command.argv],
-            config=lambda report: self._config(command, filter_fd, files, report),
-            fds=(filter_fd, *(fd for _, fd in files)),
+            config=lambda report: self._prefix + _joined(["--json-status-fd", str(report), *words]),
+            fds=tuple(inherited),
             stop=signal.SIGKILL,
             exec_failed=b"bwrap: execvp ",
         )
         return _translate(run_kept(keeper, command, self._hierarchy, cancel))
 
-    def _config(self, command: Command, filter_fd: int, files: list[tuple[str, int]], report: int) -> bytes:
-        limits = command.limits
-        tmp = str(min(limits.disk_bytes, limits.memory_bytes))
-        words = ["--json-status-fd", str(report), "--seccomp", str(filter_fd)]
-        if command.network:
-            words.append("--share-net")
-        for path, fd in files:
-            words += ["--perms", "0444", "--file", str(fd), path]
-        parts = system()
-        for path in (*(parts.tls if command.network or command.hosts else ()),
-                     *(parts.network if command.network else ())):
-            words += ["--ro-bind", path, path]
-        words += ["--perms", "1777", "--size", tmp, "--tmpfs", "/tmp", "--perms", "1777", "--size", tmp]
-        words += ["--tmpfs", "/dev/shm", "--remount-ro", "/dev"]
-        for mount in command.mounts:
-            words += ["--bind" if mount.writable else "--ro-bind", str(mount.source), mount.target]
-        words += ["--remount-ro", "/", "--chdir", command.cwd]
-        for name, value in command.env.items():
-            words += ["--setenv", name, value]
-        return self._prefix + b"".join(os.fsencode(word) + b"\0" for word in words)
+
+def _arguments(command: Command) -> list[str]:
+    """Arguments that depend on the command, but for descriptors."""
+    parts = system()
+    words = ["--share-net"] if command.network else []
+    shown = parts.tls if command.network or command.hosts else ()
+    for path in (*shown, *(parts.network if command.network else ())):
+        words += ["--ro-bind", path, path]
+    tmp = str(min(command.limits.disk_bytes, command.limits.memory_bytes))
+    for path in ("/tmp", "/dev/shm"):
+        words += ["--perms", "1777", "--size", tmp, "--tmpfs", path]
+    words += ["--remount-ro", "/dev"]
+    for mount in command.mounts:
+        words += ["--bind" if mount.writable else "--ro-bind", str(mount.source), mount.target]
+    words += ["--remount-ro", "/", "--chdir", command.cwd]
+    for name, value in command.env.items():
+        words += ["--setenv", name, value]
+    return words
 
 
-def _files(command: Command) -> tuple[tuple[str, bytes], ...]:
-    return _FILES if command.network else (*_FILES, _HOSTS)
+def _joined(words: list[str]) -> bytes:
+    return b"".join(os.fsencode(word) + b"\0" for word in words)
 
 
 @functools.cache
@@ -106,14 +110,25 @@ def _prefix() -> bytes:
         words += ["--symlink", text, path]
     # As root outside, the command is still root to the kernel where it comes to files of /proc: all of it read-only.
     words += ["--proc", "/proc", "--remount-ro", "/proc", "--dev", "/dev"]
-    return b"".join(os.fsencode(word) + b"\0" for word in words)
+    return _joined(words)
 
 
-def _sealed(content: bytes) -> int:
-    """A descriptor of a file in memory, at its start."""
+@functools.cache
+def _files() -> dict[str, int]:
+    """Files that bwrap copies in, each as a descriptor of its content."""
+    copied = {path: Path(path).read_bytes() for path in system().files}
+    return {path: _in_memory(content) for path, content in {**copied, **_STUBS}.items()}
+
+
+@functools.cache
+def _hosts() -> dict[str, int]:
+    return {path: _in_memory(content) for path, content in _HOSTS.items()}
+
+
+def _in_memory(content: bytes) -> int:
     fd = os.memfd_create("overnight", os.MFD_CLOEXEC)
-    os.write(fd, content)
-    os.lseek(fd, 0, os.SEEK_SET)
+    with open(fd, "wb", closefd=False) as file:
+        file.write(content)
     return fd
 
 

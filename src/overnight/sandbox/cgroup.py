@@ -12,6 +12,7 @@ import os
 import re
 import signal
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,7 +30,7 @@ class Hierarchy:
     """
 
     version: int
-    parents: dict[str, Path]
+    parents: Mapping[str, Path]
 
     @property
     def folders(self) -> tuple[Path, ...]:
@@ -55,7 +56,7 @@ def find_hierarchy(root: Path = Path("/sys/fs/cgroup")) -> Hierarchy | None:
         return None
     if (root / "cgroup.controllers").exists():
         return _find_v2(root, root / own.get("", "/").lstrip("/"))
-    parents = {}
+    parents: dict[str, Path] = {}
     for controller in ("memory", "pids", "cpuacct"):
         if controller in own:
             folder = root / controller / own[controller].lstrip("/")
@@ -135,13 +136,13 @@ class Group:
         made = []
         try:
             for folder in self._folders:
-                os.mkdir(folder)  # noqa: PTH102 (one call of many per run: plain strings are what keeps it cheap)
+                os.mkdir(folder)
                 made.append(folder)
             self._limit(memory_bytes, pids)
         except OSError:
             for folder in made:
                 with contextlib.suppress(OSError):
-                    os.rmdir(folder)  # noqa: PTH106
+                    os.rmdir(folder)
             raise
 
     def _limit(self, memory_bytes: int, pids: int) -> None:
@@ -233,7 +234,7 @@ class Group:
 
 def _remove(folder: str) -> bool:
     try:
-        os.rmdir(folder)  # noqa: PTH106
+        os.rmdir(folder)
     except FileNotFoundError:
         return True
     except OSError:

@@ -13,7 +13,7 @@ MIB = 1024 * 1024
 GIB = 1024 * MIB
 
 SandboxName = Literal["bwrap", "landlock", "none"]
-Killed = Literal["wall", "cpu", "memory", "disk", "cancelled"]
+Killed = Literal["wall", "cpu", "memory", "disk", "pids", "cancelled"]
 
 
 @dataclass(frozen=True)
@@ -40,9 +40,10 @@ class Limits:
         wall_s: wall clock; then everything it started is killed.
         memory_bytes: all its processes together, its tmp files and page cache included, where a cgroup can be had;
             else per process, and sampled for all together.
-        pids: processes and threads at a time; a fork beyond fails inside, nothing is killed.
+        pids: processes and threads at a time; a fork beyond fails inside; without a cgroup, far more are killed.
         cpu_s: CPU seconds; None is no limit but the wall clock.
-        disk_bytes: all writable mounts as they stand, and tmp, together; every file counts for at least 1 KiB.
+        disk_bytes: all writable mounts together, as they stand; every file counts for at least 1 KiB. Tmp and shared
+            memory may hold as much again, each; bwrap keeps them in memory, where they count too.
         output_bytes: kept of stdout, and again of stderr: half from the head, half from the tail.
         grace_s: between SIGTERM and SIGKILL when time is up; 0 kills at once.
     """
@@ -63,7 +64,8 @@ class Command:
     Attributes:
         argv: program and arguments; the program is looked up in `env["PATH"]` when it has no slash.
         cwd: absolute folder inside the sandbox.
-        env: the whole environment; nothing of ours is added but the proxy variables that `hosts` needs.
+        env: the whole environment; added are only the proxy variables that `hosts` needs and, where mounts cannot be
+            remapped, a TMPDIR of its own if it names none.
         mounts: what it sees beyond the system and the Python installation that runs us; in order.
         network: it shares the host's network.
         hosts: `name` or `name:port` it may reach by HTTP(S) through our proxy, with `network` false; port 443 and 80

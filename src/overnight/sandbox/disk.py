@@ -74,7 +74,7 @@ class DiskWatch:
 def _size(path: str, enough: int) -> int:
     """Bytes on disk below `path`; stops counting beyond `enough`."""
     try:
-        if not os.path.isdir(path):  # noqa: PTH112
+        if not os.path.isdir(path):
             return os.lstat(path).st_blocks * 512
     except OSError:
         return 0
@@ -103,7 +103,7 @@ def _deleted_bytes(pids: Iterable[int], devices: object) -> int:
             with os.scandir(f"/proc/{pid}/fd") as entries:
                 for entry in entries:
                     try:
-                        if os.readlink(entry.path).endswith(" (deleted)"):  # noqa: PTH115
+                        if os.readlink(entry.path).endswith(" (deleted)"):
                             stat = entry.stat()
                             seen[stat.st_dev, stat.st_ino] = stat.st_blocks * 512
                     except OSError:

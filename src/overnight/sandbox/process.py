@@ -24,7 +24,7 @@ from overnight.sandbox.cgroup import Group, Hierarchy
 from overnight.sandbox.command import Command, Finished, Killed
 from overnight.sandbox.disk import DiskWatch
 from overnight.sandbox.output import Output
-from overnight.sandbox.processes import descendants
+from overnight.sandbox.processes import Census, descendants, tasks_of
 
 # How often limits that the kernel does not enforce are looked at. A disk takes some 2 GB/s, so 50 MB a tick.
 _TICK_S = 0.025
@@ -44,19 +44,18 @@ class Keeper:
         config: from the descriptor of the report; what to write into the configuration pipe.
         fds: further descriptors to inherit; closed by `run_kept`.
         stop: the signal that makes it end everything and itself.
-        exec_failed: what its words start with when all is set up but the program cannot be started.
+        exec_failed: what its words start with when all is set up but the program cannot be started, if it does not
+            report that as exit code 127 itself.
     """
 
     argv: Callable[[int], list[str]]
     config: Callable[[int], bytes]
     fds: tuple[int, ...]
     stop: signal.Signals
-    exec_failed: bytes
+    exec_failed: bytes | None = None
 
 
-def run_kept(
-    keeper: Keeper, command: Command, hierarchy: Hierarchy | None, cancel: threading.Event | None
-) -> Finished:
+def run_kept(keeper: Keeper, command: Command, hierarchy: Hierarchy | None, cancel: threading.Event | None) -> Finished:
     """Run `command`, whose confinement `keeper` carries out.
 
     Raises:
@@ -130,7 +129,7 @@ def _start(keeper: Keeper, command: Command, group: Group | None) -> _Child:
             opened.append(pidfd)
             if group is not None:
                 group.add(process.pid)
-            _limit(process.pid, command)
+            _limit(process.pid, command, grouped=group is not None)
             os.close(config_out)
             opened.remove(config_out)
             _write_all(config, keeper.config(report_in))
@@ -166,7 +165,7 @@ def _write_all(fd: int, data: bytes) -> None:
         view = view[os.write(fd, view) :]
 
 
-def _limit(pid: int, command: Command) -> None:
+def _limit(pid: int, command: Command, *, grouped: bool) -> None:
     """Per-process limits, inherited by all that the keeper starts."""
     limits = command.limits
     wanted = [
@@ -177,6 +176,12 @@ def _limit(pid: int, command: Command) -> None:
     if limits.cpu_s is not None:
         whole = math.ceil(limits.cpu_s)
         wanted.append((resource.RLIMIT_CPU, whole, whole + 1))
+    if not grouped:
+        # The user's processes are counted all together, other workers' included; Census counts ours exactly. Resident
+        # memory cannot be limited; private memory can, without forbidding what is reserved but not used.
+        tasks = tasks_of(os.getuid()) + 2 * limits.pids
+        wanted += [(resource.RLIMIT_NPROC, tasks, tasks)]
+        wanted += [(resource.RLIMIT_DATA, limits.memory_bytes, limits.memory_bytes)]
     for kind, soft, hard in wanted:
         ceiling = resource.prlimit(pid, kind)[1]
         if ceiling != resource.RLIM_INFINITY:
@@ -210,10 +215,12 @@ class _Watch:
         self._asked = False
         self._hard_kill_at = math.inf
         writable = [str(mount.source) for mount in command.mounts if mount.writable]
-        self._disk = DiskWatch(writable, command.limits.disk_bytes, self._inside)
+        limits = command.limits
+        self._census = Census(self._pid, limits.memory_bytes, limits.pids) if group is None else None
+        self._disk = DiskWatch(writable, limits.disk_bytes, self._inside)
         self._streams = {
-            child.stdout: Output(command.limits.output_bytes),
-            child.stderr: Output(command.limits.output_bytes),
+            child.stdout: Output(limits.output_bytes),
+            child.stderr: Output(limits.output_bytes),
         }
 
     def _inside(self) -> Iterable[int]:
@@ -277,6 +284,8 @@ class _Watch:
             self._end("cancelled")
         elif group is not None and group.out_of_memory():
             self._end("memory")
+        elif self._census is not None and (exceeded := self._census.exceeded()) is not None:
+            self._end(exceeded)
         elif self._disk.exceeded():
             self._end("disk")
         elif group is not None and cpu_limit is not None and (group.cpu_s() or 0.0) > cpu_limit:
@@ -303,6 +312,9 @@ class _Watch:
         # A keeper that was asked ends what no group holds; if it cannot, it goes too.
         self._hard_kill_at = time.monotonic() + _STOP_S if ask else math.inf
 
+    def _could_not_exec(self, words: bytes) -> bool:
+        return self._keeper.exec_failed is not None and words.startswith(self._keeper.exec_failed)
+
     def _finished(self) -> Finished:
         _, status, usage = os.wait4(self._pid, 0)
         status_code = self._child.process.returncode = os.waitstatus_to_exitcode(status)
@@ -318,7 +330,7 @@ class _Watch:
             exit_code, ended_by = None, signal.SIGKILL
         elif exit_code is None and ended_by is None and status_code < 0:
             ended_by = -status_code
-        elif exit_code is None and ended_by is None and err.value().startswith(self._keeper.exec_failed):
+        elif exit_code is None and ended_by is None and self._could_not_exec(err.value()):
             exit_code = 127 if b"No such file" in err.value() else 126
         elif exit_code is None and ended_by is None:
             words = err.value().decode(errors="replace").strip()

@@ -27,10 +27,20 @@ _DENIED = """
     reboot acct quotactl quotactl_fd name_to_handle_at open_by_handle_at syslog settimeofday clock_settime
     clock_adjtime adjtimex sethostname setdomainname iopl ioperm modify_ldt vhangup nfsservctl lookup_dcookie
     fanotify_init memfd_secret uselib ustat sysfs _sysctl
-""".split()
+"""
 
-# System V IPC and message queues live in a namespace; where there is none, nobody gets them.
-_HOST_IPC = "shmget shmat shmctl semget semop semtimedop semctl msgget msgsnd msgrcv msgctl mq_open mq_unlink".split()
+# Without namespaces: System V IPC and message queues are the host's; so are the files and processes that these change.
+_DENIED_ON_HOST = """
+    shmget shmat shmctl semget semop semtimedop semctl msgget msgsnd msgrcv msgctl mq_open mq_unlink
+    setxattr lsetxattr fsetxattr setxattrat removexattr lremovexattr fremovexattr removexattrat file_setattr
+    inotify_add_watch ioprio_set process_mrelease
+"""
+# Landlock does not guard modes, owners and times, so they stay as they are; that is no reason for a copy to fail.
+_PRETENDED_ON_HOST = """
+    chmod fchmod fchmodat fchmodat2 chown fchown lchown fchownat utime utimes futimesat utimensat
+"""
+# The first argument names a process; 0 is the caller.
+_SELF_ONLY_ON_HOST = "prlimit64 sched_setaffinity sched_setscheduler sched_setparam sched_setattr"
 
 # clone3 hides its flags behind a pointer and openat2 its mode: libraries fall back on ENOSYS. fallocate takes disk in
 # no time, which no watchdog can follow: libraries fall back to writing on EOPNOTSUPP.
@@ -39,7 +49,7 @@ _ABSENT = {"clone3": errno.ENOSYS, "openat2": errno.ENOSYS, "fallocate": errno.E
 _NEW_NAMESPACE = 0x7E020000  # CLONE_NEW{NS,CGROUP,UTS,IPC,USER,PID,NET}
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 _UNIX, _INET, _INET6, _NETLINK = 1, 2, 10, 16
-_STREAM, _TCP = 1, 6
+_STREAM, _SEQPACKET, _TCP = 1, 5, 6
 _SET_ID = 0o6000  # a setuid file in a writable mount would outlive the sandbox
 _CREATES = 0o100 | 0o20000000  # O_CREAT, O_TMPFILE's own bit
 
@@ -84,11 +94,14 @@ _YES: _Instruction = (_RETURN, 0, 0, _ALLOW)
 _NO: _Instruction = (_RETURN, 0, 0, _errno(errno.EPERM))
 
 
-def _sockets(inet: Internet) -> list[_Instruction]:
-    """UNIX; INET and INET6 as `inet` says; netlink only to ask about addresses."""
+def _sockets(inet: Internet, unix: bool) -> list[_Instruction]:
+    """UNIX if `unix`; INET and INET6 as `inet` says; netlink only to ask about addresses."""
     unavailable = (_RETURN, 0, 0, _errno(errno.EAFNOSUPPORT))
+    body = [_argument(0)]
+    if unix:
+        body += [(_EQUAL, 0, 1, _UNIX), _YES]
     if inet == "none":
-        return [_argument(0), (_EQUAL, 0, 1, _UNIX), _YES, unavailable]
+        return [*body, unavailable]
     if inet == "any":
         internet = [_YES]
     else:
@@ -96,27 +109,33 @@ def _sockets(inet: Internet) -> list[_Instruction]:
         internet = [_argument(1), (_AND, 0, 0, 0xF), (_EQUAL, 1, 0, _STREAM), _NO]
         internet += [_argument(2), (_EQUAL, 1, 0, 0), (_EQUAL, 0, 1, _TCP), _YES, _NO]
     netlink = [_argument(2), (_EQUAL, 0, 1, 0), _YES, unavailable]  # protocol 0: NETLINK_ROUTE, for getaddrinfo
-    return [
-        _argument(0),
-        (_EQUAL, 0, 1, _UNIX),
-        _YES,
-        (_EQUAL, 1, 0, _INET),
-        (_EQUAL, 0, len(internet), _INET6),
-        *internet,
-        (_EQUAL, 0, len(netlink), _NETLINK),
-        *netlink,
-        unavailable,
-    ]
+    body += [(_EQUAL, 1, 0, _INET), (_EQUAL, 0, len(internet), _INET6), *internet]
+    return [*body, (_EQUAL, 0, len(netlink), _NETLINK), *netlink, unavailable]
+
+
+def _host_rules(filter_: _Program) -> None:
+    """What namespaces would do, as far as a filter can."""
+    for call in _DENIED_ON_HOST.split():
+        filter_.refuse(call, errno.EPERM)
+    for call in _PRETENDED_ON_HOST.split():
+        filter_.refuse(call, 0)
+    for call in _SELF_ONLY_ON_HOST.split():
+        filter_.on(call, _argument(0), (_EQUAL, 0, 1, 0), _YES, _NO)
+    filter_.on("setpriority", _argument(0), (_EQUAL, 1, 0, 0), _NO, _argument(1), (_EQUAL, 0, 1, 0), _YES, _NO)
+    # A connected pair of streams stays one; of datagrams, either end can be turned to a socket of the host.
+    pair = [_argument(1), (_AND, 0, 0, 0xF), (_EQUAL, 1, 0, _STREAM), (_EQUAL, 0, 1, _SEQPACKET), _YES, _NO]
+    filter_.on("socketpair", *pair)
 
 
 @functools.cache
-def program(machine: str = "", *, inet: Internet = "any", private_ipc: bool = True) -> bytes:
+def program(machine: str = "", *, inet: Internet = "any", namespaces: bool = True) -> bytes:
     """The filter for `machine` (as `platform.machine()` says; empty is ours).
 
     Args:
         machine: architecture.
         inet: internet sockets that may be made; `any` where a network namespace decides where they lead.
-        private_ipc: an IPC namespace separates System V IPC and message queues; without, they are refused.
+        namespaces: the command lives in its own. Without, calls that reach the host's files, processes and sockets
+            past Landlock are refused too.
 
     Raises:
         IsolationMissing: we have no table of call numbers for this architecture.
@@ -132,6 +151,8 @@ def program(machine: str = "", *, inet: Internet = "any", private_ipc: bool = Tr
     for call, flags_at, mode_at in (("open", 1, 2), ("openat", 2, 3)):
         set_id = [_argument(flags_at), (_ANY_BIT, 1, 0, _CREATES), _YES]
         filter_.on(call, *set_id, _argument(mode_at), (_ANY_BIT, 0, 1, _SET_ID), _NO, _YES)
+    if not namespaces:
+        _host_rules(filter_)
     modes = (("creat", 1), ("mknod", 1), ("mknodat", 2), ("chmod", 1), ("fchmod", 1), ("fchmodat", 2), ("fchmodat2", 2))
     for call, mode_at in modes:
         filter_.on(call, _argument(mode_at), (_ANY_BIT, 0, 1, _SET_ID), _NO, _YES)
@@ -139,9 +160,9 @@ def program(machine: str = "", *, inet: Internet = "any", private_ipc: bool = Tr
     filter_.on("ioctl", _argument(1), (_EQUAL, 1, 0, _TIOCSTI), (_EQUAL, 0, 1, _TIOCLINUX), _NO, _YES)
     # Reading the personality, and the default one.
     filter_.on("personality", _argument(0), (_EQUAL, 1, 0, 0), (_EQUAL, 0, 1, 0xFFFFFFFF), _YES, _NO)
-    filter_.on("socket", *_sockets(inet))
+    filter_.on("socket", *_sockets(inet, unix=namespaces))
     for call, number in _ABSENT.items():
         filter_.refuse(call, number)
-    for call in [*_DENIED, *([] if private_ipc else _HOST_IPC)]:
+    for call in _DENIED.split():
         filter_.refuse(call, errno.EPERM)
     return filter_.assemble()

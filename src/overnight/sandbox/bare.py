@@ -1,0 +1,71 @@
+"""No isolation: the same limits, environment and kills, for people who asked for exactly that. Its keeper is the
+trampoline, which Landlock shares.
+"""
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from overnight.sandbox.cgroup import Hierarchy, start_ticks
+from overnight.sandbox.command import Command, Finished, Mount, SandboxName, check
+from overnight.sandbox.process import Keeper, run_kept
+
+_TRAMPOLINE = str(Path(__file__).with_name("trampoline.py"))
+_TMP = "overnight-tmp"
+_TMP_NAME = re.compile(rf"{_TMP}-(\d+)-(\d+)-.*")
+
+
+class Bare:
+    """See `Sandbox`; isolates nothing, and mounts only say what the disk limit covers."""
+
+    name: SandboxName = "none"
+    remaps = False
+
+    def __init__(self, hierarchy: Hierarchy | None) -> None:
+        self._hierarchy = hierarchy
+
+    def run(self, command: Command, cancel: threading.Event | None = None) -> Finished:
+        """See `Sandbox.run`."""
+        check(command, remaps=False)
+        with private_tmp(command) as prepared:
+            return run_kept(trampoline(prepared, {"landlock": None}), prepared, self._hierarchy, cancel)
+
+
+def trampoline(command: Command, confinement: Mapping[str, object]) -> Keeper:
+    """The keeper of `command`; see trampoline.py for the keys of `confinement`."""
+    fixed = {"argv": command.argv, "cwd": command.cwd, "env": dict(command.env), "parent": os.getpid()}
+    return Keeper(
+        argv=lambda config: [sys.executable, "-I", "-S", _TRAMPOLINE, str(config)],
+        config=lambda report: json.dumps({**fixed, **confinement, "report": report}).encode(),
+        fds=(),
+        stop=signal.SIGTERM,
+    )
+
+
+@contextlib.contextmanager
+def private_tmp(command: Command) -> Iterator[Command]:
+    """`command` with a folder for temporary files of its own, gone afterwards."""
+    prefix = f"{_TMP}-{os.getpid()}-{start_ticks(os.getpid())}-"
+    folder = Path(tempfile.mkdtemp(prefix=prefix)).resolve()
+    try:
+        mounts = (*command.mounts, Mount(folder, str(folder), writable=True))
+        yield replace(command, env={"TMPDIR": str(folder), **command.env}, mounts=mounts)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def sweep_tmp() -> None:
+    """Remove the temporary folders of harness processes that are no more."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_TMP}-*"):
+        match = _TMP_NAME.fullmatch(folder.name)
+        if match is not None and start_ticks(int(match[1])) != int(match[2]):
+            shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,119 @@
+"""Isolation without namespaces: Landlock for files, TCP, signals and abstract sockets, and a stricter system call
+filter for what Landlock does not guard. For machines where bubblewrap or user namespaces cannot be had.
+
+What is not mounted is not granted; its names, sizes and existence stay visible. Modes, owners and times of files cannot
+be changed (attempts are ignored), UNIX sockets and internet sockets cannot be made unless the command has the network.
+"""
+
+import ctypes
+import functools
+import platform
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+
+from overnight.core.errors import IsolationMissing, UsageError
+from overnight.sandbox import seccomp
+from overnight.sandbox.bare import private_tmp, trampoline
+from overnight.sandbox.cgroup import Hierarchy
+from overnight.sandbox.command import Command, Finished, SandboxName, check
+from overnight.sandbox.process import run_kept
+from overnight.sandbox.syscalls import ARCHITECTURES
+from overnight.sandbox.system import system
+
+# 3 guards truncation, 4 TCP, 5 devices, 6 (Linux 6.12) signals: with less, a command could end the harness.
+NEEDED_ABI = 6
+_VERSION_FLAG = 1
+
+# What libraries read at start; the rest of /proc shows other people's command lines.
+_PROC = """
+    cpuinfo meminfo stat loadavg uptime version filesystems sys/vm/overcommit_memory sys/vm/mmap_min_addr
+    sys/kernel/osrelease sys/kernel/ngroups_max sys/kernel/pid_max sys/kernel/cap_last_cap
+"""
+_ETC = ("passwd", "group", "nsswitch.conf")
+_DEVICES = ("null", "zero", "full", "random", "urandom")
+
+
+@functools.cache
+def landlock_abi() -> int:
+    """Version of Landlock that the kernel offers; 0 is none."""
+    arch = ARCHITECTURES.get(platform.machine())
+    if arch is None:
+        return 0
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.syscall.restype = ctypes.c_long
+    create = ctypes.c_long(arch.numbers["landlock_create_ruleset"])
+    return max(int(libc.syscall(create, None, ctypes.c_size_t(0), ctypes.c_uint32(_VERSION_FLAG))), 0)
+
+
+class Landlock:
+    """See `Sandbox`.
+
+    Raises:
+        IsolationMissing: on construction: the kernel's Landlock is too old, or there is no filter for this machine.
+    """
+
+    name: SandboxName = "landlock"
+    remaps = False
+
+    def __init__(self, hierarchy: Hierarchy | None) -> None:
+        abi = landlock_abi()
+        if abi < NEEDED_ABI:
+            raise IsolationMissing(
+                f"Landlock ABI {abi} is too old" if abi else "the kernel has no Landlock",
+                hint=f"ABI {NEEDED_ABI} comes with Linux 6.12; or install bubblewrap: apt-get install bubblewrap",
+            )
+        seccomp.program(namespaces=False)
+        self._hierarchy = hierarchy
+
+    def run(self, command: Command, cancel: threading.Event | None = None) -> Finished:
+        """See `Sandbox.run`."""
+        check(command, remaps=False)
+        _check_nesting(command)
+        with private_tmp(command) as prepared:
+            confinement = {"landlock": _rules(prepared), "filter": _filter(prepared).hex()}
+            return run_kept(trampoline(prepared, confinement), prepared, self._hierarchy, cancel)
+
+
+def _check_nesting(command: Command) -> None:
+    """Landlock grants add up: nothing inside a writable folder can be read-only.
+
+    Raises:
+        UsageError: a mount asks for that.
+    """
+    writable = [mount.source.resolve() for mount in command.mounts if mount.writable]
+    for mount in command.mounts:
+        source = mount.source.resolve()
+        if not mount.writable and any(source.is_relative_to(folder) for folder in writable):
+            raise UsageError(
+                f"Landlock cannot keep {mount.source} read-only inside a writable folder",
+                hint="move it out of the writable folder, or install bubblewrap",
+            )
+
+
+def _filter(command: Command) -> bytes:
+    return seccomp.program(inet="any" if command.network else "none", namespaces=False)
+
+
+def _rules(command: Command) -> Mapping[str, object]:
+    numbers = ARCHITECTURES[platform.machine()].numbers
+    parts = system()
+    read = [
+        *parts.binds,
+        *parts.files,
+        *(f"/proc/{name}" for name in _PROC.split()),
+        *(f"/etc/{name}" for name in _ETC),
+    ]
+    if command.network or command.hosts:
+        read += parts.tls
+    if command.network:
+        read += parts.network
+    read += [str(mount.source) for mount in command.mounts if not mount.writable]
+    return {
+        "calls": [numbers[f"landlock_{name}"] for name in ("create_ruleset", "add_rule", "restrict_self")],
+        "read": [path for path in read if Path(path).exists()],
+        "write": [str(mount.source) for mount in command.mounts if mount.writable],
+        "devices": [f"/dev/{name}" for name in _DEVICES if Path("/dev", name).exists()],
+        "connect": [],
+        "network": command.network,
+    }

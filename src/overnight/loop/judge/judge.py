@@ -122,5 +122,5 @@ class Judge:
         shared, error = noise.shared(variance)
         repeats = len(self._baseline) > BASELINE_SEEDS and self._baseline[-1] == self._baseline[0]
         return NoiseReport(
-            sd, degrees, repeats, shared if error < 1 else 0.0, sd * math.sqrt(level.drift), noise.pool_size
+            sd, degrees, repeats, shared if error < 1 else 0.0, sd * math.sqrt(level.track.drift), noise.pool_size
         )

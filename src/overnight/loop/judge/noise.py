@@ -6,12 +6,21 @@ All values are oriented (larger is better). Variances of estimates are in units 
 
 import math
 from collections import deque
-from dataclasses import dataclass
 
-# Standard deviation of the level's step from one measurement to the next, in noise units, with prior weights. The
-# first is "as good as none": it forgets over about 300 measurements. The rest cover a slow thermal drift to a level
-# that moves by one sigma in ten measurements.
-_DRIFTS = ((0.003, 0.60), (0.01, 0.20), (0.03, 0.10), (0.1, 0.07), (0.3, 0.03))
+from overnight.loop.judge.track import Track
+
+# Ways the level may move, from still to restless: standard deviation of its own step and of its slope's step from one
+# measurement to the next, prior standard deviation of the slope, all in noise units, and prior weight. The first is
+# "as good as none": it forgets over about 300 measurements.
+_DRIFTS = (
+    (0.003, 0.0, 0.0, 0.60),
+    (0.003, 1e-5, 0.01, 0.05),
+    (0.01, 0.0, 0.0, 0.15),
+    (0.003, 1e-4, 0.03, 0.05),
+    (0.03, 0.0, 0.0, 0.08),
+    (0.1, 0.0, 0.0, 0.05),
+    (0.3, 0.0, 0.0, 0.02),
+)
 # A drift is believed at this quantile of its posterior: too much costs a little power, too little costs false keeps.
 _CAUTION = 0.8
 # Champion runs that the rank test compares with, at most, and how far the level may have moved since (noise units²).
@@ -20,42 +29,32 @@ _RECENT, STALE = 40, 0.25
 _CHI2_95 = 3.841
 
 
-@dataclass
-class LevelFilter:
-    """The champion's level under one drift: a local-level model (Harvey 1989, ch. 2) and its fit.
+class Hypothesis:
+    """The champion's level under one kind of drift, and how well that kind explains its runs.
 
     Attributes:
-        drift: variance of one step of the level.
-        mean: estimated level.
-        variance: of that estimate.
-        squares: sum of squared standardised innovations, an estimate of `degrees` noise variances.
+        track: the level.
+        squares: sum of squared standardised surprises, an estimate of `degrees` noise variances.
     """
 
-    drift: float
-    weight: float
-    mean: float = 0.0
-    variance: float = math.inf
-    squares: float = 0.0
-    logs: float = 0.0
-    degrees: int = 0
+    def __init__(self, step: float, bend: float, slope: float, weight: float) -> None:
+        self.track = Track(step * step, bend * bend, slope * slope)
+        self.squares = 0.0
+        self.degrees = 0
+        self._logs = math.log(weight)
 
-    def add(self, value: float, elapsed: int) -> None:
-        """Take in one champion run, `elapsed` measurements after the last one."""
-        if self.variance == math.inf:
-            self.mean, self.variance = value, 1.0
-            return
-        before = self.variance + self.drift * elapsed
-        spread = before + 1.0
-        surprise = value - self.mean
-        self.squares += surprise * surprise / spread
-        self.logs += math.log(spread)
-        self.degrees += 1
-        self.mean += before / spread * surprise
-        self.variance = before / spread
+    def add(self, value: float, tick: int) -> None:
+        """Take in one champion run."""
+        known = self.track.level_variance < math.inf
+        surprise, spread = self.track.observe(value, tick, 1.0, 0.0, 1.0)
+        if known:
+            self.squares += surprise * surprise / spread
+            self._logs -= 0.5 * math.log(spread)
+            self.degrees += 1
 
     def score(self) -> float:
         """Log posterior, up to a constant, with the noise variance profiled out."""
-        return math.log(self.weight) - 0.5 * (self.degrees * math.log(self.squares) + self.logs)
+        return self._logs - 0.5 * self.degrees * math.log(self.squares)
 
 
 class Noise:
@@ -64,9 +63,8 @@ class Noise:
     def __init__(self) -> None:
         self.ticks = 0
         self.epoch = 0
-        self._filters = [LevelFilter(step * step, weight) for step, weight in _DRIFTS]
+        self._drifts = [Hypothesis(*drift) for drift in _DRIFTS]
         self._pool: deque[tuple[int, float]] = deque(maxlen=_RECENT)
-        self._last = 0
         self._floor = 0.0
         self._squares = 0.0
         self._degrees = 0
@@ -80,9 +78,8 @@ class Noise:
 
     def add_champion(self, value: float) -> None:
         """Take in a run of the present champion at the present tick."""
-        for level in self._filters:
-            level.add(value, self.ticks - self._last)
-        self._last = self.ticks
+        for drift in self._drifts:
+            drift.add(value, self.ticks)
         self._pool.append((self.ticks, value))
 
     def add_repeat(self, first: float, second: float) -> None:
@@ -100,31 +97,31 @@ class Noise:
         """A new champion: its level is unknown, what is known about the noise stays."""
         self.epoch += 1
         self._pool.clear()
-        for level in self._filters:
-            level.mean, level.variance = 0.0, math.inf
+        for drift in self._drifts:
+            drift.track.restart_level()
 
     def forget(self) -> None:
         """All measurements so far came from a program that looked deterministic and is not: they say nothing."""
         self.restart_pool()
-        self._filters = [LevelFilter(step * step, weight) for step, weight in _DRIFTS]
+        self._drifts = [Hypothesis(*drift) for drift in _DRIFTS]
         self._squares, self._degrees, self._products, self._pairs = 0.0, 0, 0.0, 0.0
 
-    def level(self) -> LevelFilter:
+    def level(self) -> Hypothesis:
         """The filter of the drift to reckon with."""
-        filters = self._filters
-        if filters[0].squares <= 0:
-            return filters[0]
-        scores = [level.score() for level in filters]
+        drifts = self._drifts
+        if drifts[0].squares <= 0:
+            return drifts[0]
+        scores = [drift.score() for drift in drifts]
         best = max(scores)
         weights = [math.exp(score - best) for score in scores]
         wanted = _CAUTION * sum(weights)
-        for level, weight in zip(filters, weights, strict=True):
+        for drift, weight in zip(drifts, weights, strict=True):
             wanted -= weight
             if wanted <= 1e-12:
-                return level
-        return filters[-1]
+                return drift
+        return drifts[-1]
 
-    def variance(self, level: LevelFilter) -> tuple[float, int]:
+    def variance(self, level: Hypothesis) -> tuple[float, int]:
         """Variance of one run and its degrees of freedom, pooled over champion and past challengers."""
         degrees = level.degrees + self._degrees
         if not degrees:
@@ -138,6 +135,6 @@ class Noise:
         estimate = max(-1.0, min(1.0, self._products / self._pairs / variance))
         return estimate, math.sqrt((1 + estimate * estimate) / self._pairs)
 
-    def recent(self, drift: float) -> list[float]:
-        """Champion runs near enough in time to stand for the present level."""
-        return [value for tick, value in self._pool if drift * (self.ticks - tick) <= STALE]
+    def recent(self, track: Track) -> list[tuple[int, float]]:
+        """Tick and value of champion runs near enough in time to stand for the present level, but for its slope."""
+        return [run for run in self._pool if track.wander(self.ticks - run[0]) <= STALE]

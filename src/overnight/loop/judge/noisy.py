@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from overnight.loop.judge.effect import EffectFilter
+from overnight.loop.judge.effect import Effect
 from overnight.loop.judge.noise import STALE, Noise
 from overnight.loop.judge.ranks import rank_p
 from overnight.loop.judge.spending import alpha_at, looks, z_of, z_to_t
@@ -11,6 +11,8 @@ from overnight.loop.judge.terms import BASELINE_SEEDS, JudgeSettings
 
 # Champion runs before a first comparison, and the number they should be worth before a last one.
 POOL_FIRST, POOL_FULL = 3, 24
+# Challenger runs of the screen; from then on each has a champion run beside it, on its seed.
+SCREEN = 2
 # One experiment in so many measures the champion too, to notice drift, once the pool is full.
 WATCH_EVERY = 4
 # Champion runs asked for with one challenger run, at most.
@@ -60,7 +62,6 @@ class NoisyTest:
         self.alpha = alpha_at(n, settings.error_per_night, settings.night)
         self._z_last = z_of(self.alpha * self._looks[settings.confirm])
         level = noise.level()
-        self.drift = level.drift
         self.noise_variance, self.noise_degrees = noise.variance(level)
         rho, error = noise.shared(self.noise_variance)
         self.rho = rho - error if rho - error > _PAIRS_PAY else 0.0
@@ -69,7 +70,8 @@ class NoisyTest:
         self.inherited = False
         self.champion_runs = noise.pool_size
         self._topped_up = False
-        self._filter = EffectFilter(level.mean, level.variance, level.drift, self.rho, noise.ticks)
+        self._effect = Effect(level.track, self.rho)
+        self.track = self._effect.track
         self._runs: list[tuple[int, int, float]] = []
         self._champions: dict[int, float] = {}
         self._seeds: dict[int, float] = {}
@@ -88,19 +90,19 @@ class NoisyTest:
         """A run of the challenger at the noise's present tick."""
         self._runs.append((self._noise.ticks, seed, value))
         self._seeds[seed] = value
-        self._filter.add(True, value, self._noise.ticks, seed)
+        self._effect.add(True, value, self._noise.ticks, seed)
 
     def add_champion(self, value: float, seed: int | None) -> None:
         """A champion run, `seed` None if made for another examination."""
         self.champion_runs += 1
         if seed is not None:
             self._champions[seed] = value
-        self._filter.add(False, value, self._noise.ticks, seed)
+        self._effect.add(False, value, self._noise.ticks, seed)
 
     def inherit(self, other: "NoisyTest") -> None:
         """Take over the challenger's runs from a test against an earlier champion, as far as drift left them valid."""
         for tick, seed, value in other._runs:
-            if self.drift * (self._noise.ticks - tick) <= STALE:
+            if self.track.wander(self._noise.ticks - tick) <= STALE:
                 self.add_challenger(value, seed)
         self.inherited = True
 
@@ -119,7 +121,7 @@ class NoisyTest:
 
     def _worth(self) -> float:
         """How many fresh champion runs the present knowledge of its level equals."""
-        variance = self._filter.level_variance
+        variance = self.track.level_variance
         return 1 / variance if variance > 0 else math.inf
 
     def champions_wanted(self) -> tuple[bool, int]:
@@ -128,19 +130,19 @@ class NoisyTest:
             return True, self._first() - self._noise.pool_size - 1
         missing = POOL_FULL - self._worth()
         if missing > 0:
-            if self.runs < 2:
+            if self.runs < SCREEN:
                 return True, 0
             left = self.confirm - self.runs
             return True, max(0, min(_CATCH_UP, math.ceil(missing / left)) - 1)
         watch = self.runs < 1 and self._n % WATCH_EVERY == 0
-        return bool(self.rho) or self._explore or watch, 0
+        return self.runs >= SCREEN or watch or bool(self.rho) or self._explore, 0
 
     def standing(self) -> Standing:
         """What the runs so far say."""
         runs = self.runs
         variance, degrees, own = self._spread()
         error = math.sqrt(variance)
-        distance = self._filter.effect - self.threshold
+        distance = self.track.effect - self.threshold
         share = self._looks.get(runs, 0.0)
         bound = math.inf
         p_rank: float | None = None
@@ -154,7 +156,7 @@ class NoisyTest:
                     keep = True
         if keep is None and (runs >= self.confirm or (degrees and self._hopeless(distance, degrees, error))):
             keep = False
-        return Standing(keep, self._filter.effect, error, degrees, math.sqrt(own), bound, p_rank)
+        return Standing(keep, self.track.effect, error, degrees, math.sqrt(own), bound, p_rank)
 
     def _hopeless(self, distance: float, degrees: float, error: float) -> bool:
         final = math.sqrt(self.noise_variance * self._final_variance())
@@ -163,40 +165,42 @@ class NoisyTest:
     def close(self) -> None:
         """Pool what was learnt about the noise."""
         products = pairs = 0.0
-        if self.runs > 1 and self._champions and self._filter.degrees:
+        if self.runs > 1 and self._champions and self._effect.degrees:
             mean = sum(self.values) / self.runs
             level = self._level_mean()
             for seed, champion in self._champions.items():
                 if seed in self._seeds:
                     products += (self._seeds[seed] - mean) * (champion - level)
                     pairs += 1 - 1 / self.runs
-        self._noise.absorb(self._filter.squares, self._filter.degrees, products, pairs)
+        self._noise.absorb(self._effect.squares, self._effect.degrees, products, pairs)
 
     def _level_mean(self) -> float:
-        return self._noise.level().mean
+        return self._noise.level().track.level
 
     def _spread(self) -> tuple[float, float, float]:
         """Variance of the effect, its degrees of freedom, and the variance of one challenger run."""
         base = self.noise_variance
-        effect = self._filter.effect_variance
-        own_degrees = self._filter.degrees
+        effect = self.track.effect_variance
+        own_degrees = self._effect.degrees
         degrees = float(self.noise_degrees + own_degrees)
         if degrees:
-            base = (self.noise_degrees * base + self._filter.squares) / degrees
+            base = (self.noise_degrees * base + self._effect.squares) / degrees
         own = base
         if own_degrees:
-            moderated = (_PRIOR * self.noise_variance + self._filter.squares) / (_PRIOR + own_degrees)
+            moderated = (_PRIOR * self.noise_variance + self._effect.squares) / (_PRIOR + own_degrees)
             own = max(self.noise_variance, moderated)
         variance = self.noise_variance * effect + (own - self.noise_variance) * (1 - self.rho**2) / max(1, self.runs)
         return variance, degrees, own
 
     def _final_variance(self) -> float:
-        level = min(self._filter.level_variance, 1 / 16)
+        level = min(self.track.level_variance, 1 / 16)
         return (1 - self.rho**2) / self.confirm + (1 - self.rho) ** 2 * level
 
     def _guard(self) -> float | None:
         # Differences of pairs are symmetric when nothing changed, and sharper than ranks among unpaired runs.
         if self.rho:
             return None
-        pool = self._noise.recent(self.drift)
-        return rank_p([value - self.threshold for value in self.values], pool, math.sqrt(self.noise_variance))
+        now, slope = self._noise.ticks, self.track.slope
+        pool = [value + slope * (now - tick) for tick, value in self._noise.recent(self.track)]
+        own = [value + slope * (now - tick) - self.threshold for tick, _, value in self._runs]
+        return rank_p(own, pool, math.sqrt(self.noise_variance))

@@ -70,7 +70,8 @@ def noisy_verdict(test: NoisyTest, standing: Standing, sign: float) -> Verdict:
         "sd": math.sqrt(test.noise_variance),
         "own_sd": standing.own_sd,
         "pair_correlation": test.rho,
-        "drift_per_run_sd": math.sqrt(test.drift),
+        "drift_step": math.sqrt(test.track.drift * test.noise_variance),
+        "drift_slope": sign * test.track.slope,
         "inherited": test.inherited,
     }
     return Verdict(standing.keep, reason, metric, standing.effect, low, high, evidence)

@@ -1,0 +1,227 @@
+"""How often the judge keeps nothing-changes, how often it finds real ones, and what that costs.
+
+Drives the real `Judge` through simulated nights of 300 challengers. σ is the standard deviation of one measurement.
+
+    python benchmarks/judge.py            1,000 nights per setting
+    python benchmarks/judge.py --quick    100
+    python benchmarks/judge.py --only t4  one setting
+
+Every night starts with the baseline's six runs. All 300 challengers are null: the champion's own program again. At
+three moments (experiment 5, 150 and 300) a copy of the judge also meets one challenger of each of 1, 2 and 3 σ, which
+gives the power from just that state. A false keep changes the champion, as in a run.
+"""
+
+import argparse
+import copy
+import json
+import math
+import multiprocessing
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from overnight.loop.judge import Ask, Judge, JudgeSettings, claim, final_plan
+
+NIGHT = 300
+PROBES = {5: "early", 150: "middle", 300: "late"}
+EFFECTS = (1.0, 2.0, 3.0)
+LOGNORMAL = 0.8
+
+
+def normal(rng: np.random.Generator, size: int) -> np.ndarray:
+    return rng.standard_normal(size)
+
+
+def student4(rng: np.random.Generator, size: int) -> np.ndarray:
+    return rng.standard_t(4, size) / math.sqrt(2)
+
+
+def exponential(rng: np.random.Generator, size: int) -> np.ndarray:
+    return rng.standard_exponential(size) - 1
+
+
+def lognormal(rng: np.random.Generator, size: int) -> np.ndarray:
+    mean = math.exp(LOGNORMAL**2 / 2)
+    return (rng.lognormal(0, LOGNORMAL, size) - mean) / (mean * math.sqrt(math.expm1(LOGNORMAL**2)))
+
+
+def discrete(rng: np.random.Generator, size: int) -> np.ndarray:
+    """Correct answers out of ten, at 70 %."""
+    return (rng.binomial(10, 0.7, size) - 7) / math.sqrt(2.1)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One kind of night.
+
+    `linear` and `walk` are per measurement, in σ; `noisy` is the share of challengers with twice the noise; `rho` the
+    part of the variance that challenger and champion share on a seed; `flip` turns the noise's long tail towards better.
+    """
+
+    name: str
+    noise: Callable[[np.random.Generator, int], np.ndarray]
+    flip: bool = False
+    noisy: float = 0.0
+    linear: float = 0.0
+    walk: float = 0.0
+    rho: float = 0.0
+
+
+SETTINGS = (
+    Setting("normal", normal),
+    Setting("t4", student4),
+    Setting("lognormal, tail to worse", lognormal),
+    Setting("lognormal, tail to better", lognormal, flip=True),
+    Setting("exponential, tail to better", exponential, flip=True),
+    Setting("discrete", discrete),
+    Setting("10 % at twice the noise", normal, noisy=0.1),
+    Setting("linear drift 0.001", normal, linear=0.001),
+    Setting("linear drift 0.003", normal, linear=0.003),
+    Setting("linear drift 0.01", normal, linear=0.01),
+    Setting("random walk 0.01", normal, walk=0.01),
+    Setting("random walk 0.03", normal, walk=0.03),
+    Setting("random walk 0.1", normal, walk=0.1),
+    Setting("pairs, rho 0.5", normal, rho=0.5),
+    Setting("pairs, rho 0.9", normal, rho=0.9),
+    Setting("pairs, rho 0.9, t4", student4, rho=0.9),
+    Setting("pairs, rho 0.5, linear drift 0.003", normal, rho=0.5, linear=0.003),
+    Setting("pairs, rho 0.5, random walk 0.03", normal, rho=0.5, walk=0.03),
+)
+
+
+class World:
+    """The arena of one night. The metric is minimised; the champion's true value is 100 plus drift."""
+
+    def __init__(self, setting: Setting, rng: np.random.Generator) -> None:
+        self.setting = setting
+        self._noise = self._stream(rng)
+        self._seeds: dict[int, float] = {}
+        self._rng = rng
+        self._level = 0.0
+        self.measured = {"challenger": 0, "champion": 0}
+
+    def measure(self, ask: Ask, effect: float, scale: float) -> float:
+        setting = self.setting
+        self._level += setting.linear
+        if setting.walk:
+            self._level += setting.walk * float(self._rng.standard_normal())
+        noise = next(self._noise)
+        if setting.rho:
+            if ask.seed_index not in self._seeds:
+                self._seeds[ask.seed_index] = next(self._noise)
+            noise = math.sqrt(1 - setting.rho) * noise + math.sqrt(setting.rho) * self._seeds[ask.seed_index]
+        self.measured[ask.side] += 1
+        better = self._level + (effect + scale * noise if ask.side == "challenger" else noise)
+        return 100.0 - better
+
+    def _stream(self, rng: np.random.Generator) -> Iterator[float]:
+        sign = 1.0 if self.setting.flip else -1.0
+        while True:
+            yield from (sign * self.setting.noise(rng, 500)).tolist()
+
+
+@dataclass
+class Night:
+    """What one night showed."""
+
+    false_keeps: int = 0
+    challenger_runs: int = 0
+    champion_runs: int = 0
+    most_runs: int = 0
+    found: dict[tuple[str, float], bool] = field(default_factory=dict)
+
+
+def examine(judge: Judge, world: World, n: int, effect: float = 0.0, scale: float = 1.0) -> tuple[bool, int, float | None]:
+    """Kept or not, challenger runs, its mean."""
+    examination = judge.open(n)
+    runs = 0
+    while isinstance(asks := examination.next(), list):
+        for ask in asks:
+            examination.add(ask, world.measure(ask, effect, scale))
+            runs += ask.side == "challenger"
+    return asks.keep, runs, asks.metric
+
+
+def night(job: tuple[int, int]) -> Night:
+    setting = SETTINGS[job[0]]
+    rng = np.random.default_rng([job[1], job[0]])
+    world = World(setting, rng)
+    judge = Judge(JudgeSettings("minimize"))
+    for ask in judge.baseline_plan():
+        judge.add_baseline(ask, world.measure(ask, 0, 1))
+    world.measured = {"challenger": 0, "champion": 0}
+    seen = Night()
+    for n in range(1, NIGHT + 1):
+        if n in PROBES:
+            for effect in EFFECTS:
+                measured = dict(world.measured)
+                level = world._level
+                kept, runs, _ = examine(copy.deepcopy(judge), world, n, effect)
+                world.measured, world._level = measured, level
+                # A probe's seeds are met again by the real experiment; the world draws those anew.
+                world._seeds.clear()
+                seen.found[PROBES[n], effect] = kept
+                seen.most_runs = max(seen.most_runs, runs)
+        scale = 2.0 if setting.noisy and rng.random() < setting.noisy else 1.0
+        kept, runs, metric = examine(judge, world, n, 0.0, scale)
+        seen.most_runs = max(seen.most_runs, runs)
+        if kept:
+            assert metric is not None
+            seen.false_keeps += 1
+            judge.champion_changed(metric)
+    seen.challenger_runs = world.measured["challenger"]
+    seen.champion_runs = world.measured["champion"]
+    return seen
+
+
+def mean(values: list[float]) -> tuple[float, float]:
+    """Mean and its Monte-Carlo standard error."""
+    data = np.asarray(values, float)
+    return round(float(data.mean()), 4), round(float(data.std(ddof=1) / math.sqrt(len(data))), 4)
+
+
+def summary(nights: list[Night]) -> dict[str, object]:
+    false, error = mean([night.false_keeps for night in nights])
+    power: dict[str, object] = {}
+    for effect in EFFECTS:
+        by_moment = {
+            moment: round(float(np.mean([night.found[moment, effect] for night in nights])), 4)
+            for moment in PROBES.values()
+        }
+        overall, spread = mean([float(np.mean([night.found[m, effect] for m in PROBES.values()])) for night in nights])
+        power[f"{effect:g} sigma"] = {"all": overall, "se": spread, **by_moment}
+    return {
+        "nights": len(nights),
+        "false_keeps": false,
+        "se": error,
+        "power": power,
+        "challenger_runs_per_null": mean([night.challenger_runs / NIGHT for night in nights])[0],
+        "champion_runs_per_null": mean([night.champion_runs / NIGHT for night in nights])[0],
+        "most_challenger_runs": max(night.most_runs for night in nights),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="100 nights per setting instead of 1,000")
+    parser.add_argument("--nights", type=int, help="nights per setting")
+    parser.add_argument("--only", help="settings whose name contains this")
+    chosen = parser.parse_args()
+    count = chosen.nights or (100 if chosen.quick else 1000)
+    started = time.monotonic()
+    results: dict[str, object] = {}
+    with multiprocessing.Pool(min(2, os.cpu_count() or 1)) as pool:
+        for index, setting in enumerate(SETTINGS):
+            if chosen.only and chosen.only not in setting.name:
+                continue
+            results[setting.name] = summary(pool.map(night, [(index, seed) for seed in range(count)], chunksize=5))
+            print(f"{time.monotonic() - started:6.1f}s {setting.name}: {results[setting.name]}", file=sys.stderr)
+    print(json.dumps({"benchmark": "judge", "settings": results}))
+
+
+if __name__ == "__main__":
+    main()

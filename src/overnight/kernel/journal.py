@@ -306,4 +306,5 @@ def _rows(drafts: Sequence[Draft]) -> list[Row]:
 
 def _workspace(database: Database) -> Path:
     folder = Path(os.path.realpath(database.path)).parent
+    # A database elsewhere belongs to no workspace; then only its own folder must not hold the keys.
     return folder.parent if folder.name == ".overnight" else folder

@@ -23,7 +23,17 @@ SALT = 20261130  # which windows: known to this file only, and it is hidden
 
 
 class Refused(Exception):
-    """The model is not in the form that program.md describes."""
+    """The model is not in the form that program.md describes, or took too long."""
+
+
+def check_time():
+    """Refuse a model that took more than its budget of processor time, by a quarter and a quarter of a second.
+
+    Overnight measures what produce used, from outside; who runs this by hand has no such figure.
+    """
+    budget_s, used_s = (float(os.environ.get(f"OVERNIGHT_{name}_S", "0")) for name in ("BUDGET", "PRODUCE_CPU"))
+    if used_s > 1.25 * budget_s + 0.25:
+        raise Refused(f"training used {used_s:.2f} s of processor time; the budget is {budget_s:.2f} s")
 
 
 def load(path):
@@ -116,6 +126,7 @@ def other_code():
 
 if __name__ == "__main__":
     try:
+        check_time()
         model = load("model.npz")
         value = float(
             np.mean(bits(model, *sample(other_code() if "--holdout" in sys.argv else prepare.text("heldout"))))

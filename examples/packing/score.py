@@ -1,6 +1,7 @@
 """Scores circles.json exactly: decimals are read as fractions, and no rule has a tolerance. Never imports pack.py."""
 
 import json
+import os
 import re
 import sys
 from fractions import Fraction
@@ -13,7 +14,17 @@ NUMBER = re.compile(r"-?\d{1,3}(\.\d{1,40})?([eE][-+]?\d{1,2})?")
 
 
 class Refused(Exception):
-    """The packing is not one."""
+    """The packing is not one, or took too long."""
+
+
+def check_time():
+    """Refuse a packing that took more than its budget of processor time, by a quarter and a quarter of a second.
+
+    Overnight measures what produce used, from outside; who runs this by hand has no such figure.
+    """
+    budget_s, used_s = (float(os.environ.get(f"OVERNIGHT_{name}_S", "0")) for name in ("BUDGET", "PRODUCE_CPU"))
+    if used_s > 1.25 * budget_s + 0.25:
+        raise Refused(f"packing used {used_s:.2f} s of processor time; the budget is {budget_s:.2f} s")
 
 
 def exact(number):
@@ -68,6 +79,7 @@ def sum_radii(circles):
 
 if __name__ == "__main__":
     try:
+        check_time()
         print(f"METRIC sum_radii={float(sum_radii(load('circles.json'))):.12f}")
     except (Refused, OSError) as problem:
         sys.exit(f"refused: {problem}")

@@ -1,7 +1,7 @@
 """Times primes.py in processes of their own and checks every answer. Never imports it.
 
-The ranges are drawn here, and a round's process learns its own when the clock starts. The clock is the kernel's count of
-the processor time that the process and its descendants use: they cannot set it, and a busy machine moves it little.
+The ranges are drawn here, and a round's process learns its own when the clock starts. The clock is the kernel's count
+of the processor time that the process and its descendants use: they cannot set it, and a busy machine moves it little.
 docs/examples.md says what this does not exclude.
 """
 
@@ -11,6 +11,7 @@ import math
 import os
 import random
 import resource
+import signal
 import subprocess
 import sys
 import threading
@@ -117,11 +118,10 @@ def timed(ranges, answers):
         raise Refused(f"the process ended early: {problem}") from None
     finally:
         killer.cancel()
-        child.kill()
+        os.killpg(child.pid, signal.SIGKILL)
         child.communicate()
-        stray = reap()
-    if stray:
-        raise Refused(f"{stray} processes stayed behind")
+    if left_behind():
+        raise Refused("a process stayed behind")
     try:
         same = json.loads(line) == answers
     except (ValueError, RecursionError):
@@ -137,16 +137,12 @@ def spent_s():
     return usage.ru_utime + usage.ru_stime
 
 
-def reap():
-    """Kill and count what the round's process started and did not end; it is ours since its parent ended."""
-    count = 0
-    children = f"/proc/self/task/{threading.get_native_id()}/children"
-    while os.path.exists(children) and (left := open(children).read().split()):
-        for pid in left:
-            os.kill(int(pid), 9)
-            os.waitpid(int(pid), 0)
-            count += 1
-    return count
+def left_behind():
+    """Whether the round's process started one that it did not wait for: such are our children since it ended."""
+    try:
+        return os.waitpid(-1, os.WNOHANG) is not None
+    except ChildProcessError:
+        return False
 
 
 if __name__ == "__main__":

@@ -26,7 +26,9 @@ class Measurement:
         slot: the worker slot, from 0.
         value: the metric, in its own units; None unless `outcome` is ok. Always finite.
         secondary: other named numbers the evaluator reported.
+        ask: what the judge asked for (side, seed index, stage), so that its state can be replayed; JSON.
         error: tail of the artifact's own output where it failed; never the scorer's.
+        scorer_error: what the scorer said where it failed; for the person, never for an author.
         seconds: wall clock.
         at: when it ended, seconds since the epoch.
     """
@@ -43,6 +45,8 @@ class Measurement:
     error: str
     seconds: float
     at: float
+    scorer_error: str = ""
+    ask: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,9 @@ class Experiment:
         reason: one sentence: why this verdict.
         seconds: wall clock from proposal to verdict.
         detail: evidence of the judge (`evidence`), knobs changed (`knobs`), what was ignored or repaired (`notes`).
+        files: path → blob of what differs from the baseline, None where deleted; enough to rebuild the tree.
+        opened: its place in the run's order of events, which `seq` of measurements shares.
+        closed: likewise, of its verdict.
     """
 
     run: str
@@ -76,6 +83,20 @@ class Experiment:
     seconds: float
     at: float
     detail: Mapping[str, Any] = field(default_factory=dict)
+    files: Mapping[str, str | None] = field(default_factory=dict)
+    opened: int = 0
+    closed: int = 0
+
+
+@dataclass(frozen=True)
+class Inflight:
+    """An experiment that was proposed and has no verdict yet; `proposal` is what its author said, as JSON."""
+
+    n: int
+    tree: str
+    opened: int
+    at: float
+    proposal: Mapping[str, Any]
 
 
 @dataclass(frozen=True)

@@ -50,6 +50,7 @@ class Brief:
         seed: the run's search seed; with `n` it makes a seeded author repeatable.
         champion: content of the editable files, by path relative to the arena.
         visible: every file the author may read, editable ones included; nothing hidden.
+        executable: those of them that have the executable bit.
         history: finished experiments in the order they ended, the baseline (n = 0) first.
         pending: knob values of experiments being evaluated at this moment.
         instructions: prose of program.md, written by the person.
@@ -65,6 +66,7 @@ class Brief:
     champion: Mapping[str, bytes]
     champion_n: int
     visible: Mapping[str, bytes]
+    executable: frozenset[str]
     history: Sequence[Past]
     pending: Sequence[Mapping[str, KnobValue]]
     instructions: str

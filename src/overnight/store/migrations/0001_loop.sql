@@ -26,6 +26,9 @@ CREATE TABLE experiments (
     reason TEXT NOT NULL,            -- one sentence: why this verdict
     seconds REAL NOT NULL,
     detail TEXT NOT NULL,            -- JSON: evidence, knobs, notes
+    files TEXT NOT NULL,             -- JSON: path -> blob, of what differs from the baseline; null where it is deleted
+    opened INTEGER NOT NULL,         -- place in the run's order of events, which `seq` of measurements shares
+    closed INTEGER NOT NULL,
     at REAL NOT NULL,
     PRIMARY KEY (run, n)
 );
@@ -40,13 +43,24 @@ CREATE TABLE measurements (
     outcome TEXT NOT NULL,           -- ok | crash | timeout | rejected
     value REAL,
     secondary TEXT NOT NULL,         -- JSON: the other named numbers
+    ask TEXT NOT NULL,               -- JSON: what the judge asked for, so that its state can be replayed
     error TEXT NOT NULL,             -- tail of what the artifact said; never the scorer's
+    scorer_error TEXT NOT NULL,      -- what the scorer said; never reaches an author
     seconds REAL NOT NULL,
     at REAL NOT NULL,
     PRIMARY KEY (run, seq)
 );
 CREATE INDEX measurements_by_experiment ON measurements (run, n);
 CREATE INDEX experiments_by_tree ON experiments (run, tree);
+CREATE TABLE inflight (
+    run TEXT NOT NULL REFERENCES runs(run),
+    n INTEGER NOT NULL,
+    tree TEXT NOT NULL,
+    opened INTEGER NOT NULL,
+    at REAL NOT NULL,
+    proposal TEXT NOT NULL,          -- JSON: author, hypothesis, knobs, notes, files
+    PRIMARY KEY (run, n)
+);
 CREATE TABLE findings (
     run TEXT NOT NULL REFERENCES runs(run),
     n INTEGER NOT NULL,              -- the experiment after which it was learnt

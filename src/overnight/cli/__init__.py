@@ -1,0 +1,1 @@
+"""Floor 9: the command line. Commands parse, call one function, render; no logic lives here."""

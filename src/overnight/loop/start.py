@@ -1,0 +1,342 @@
+"""How a run comes to life: from a folder as it stands, or again from the record."""
+
+import contextlib
+import fcntl
+import os
+import shutil
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from overnight.core import schema
+from overnight.core.errors import ArenaError, OvernightError, SettingsError, UsageError
+from overnight.loop import arena as arenas
+from overnight.loop.arena import PROGRAM, Arena
+from overnight.loop.authors.base import Author
+from overnight.loop.authors.command import CommandAuthor, CommandSettings
+from overnight.loop.authors.search import SearchAuthor
+from overnight.loop.engine import LocalEngine
+from overnight.loop.environment import prepare
+from overnight.loop.evaluate import Environment, Evaluator
+from overnight.loop.experiment import RunInfo
+from overnight.loop.history import History, branch
+from overnight.loop.judge.judge import Judge
+from overnight.loop.night import Limits, Night, judge_settings, new_secret
+from overnight.loop.progress import Watch
+from overnight.loop.record import Record
+from overnight.sandbox import Sandbox, SandboxName, open_sandbox
+from overnight.store.blobs import Blobs
+from overnight.store.database import Database
+from overnight.store.git import Files, Repository
+from overnight.store.snapshot import OURS, snapshot
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where runs are kept.
+
+    Attributes:
+        workspace: folder with MEMORY.md.
+        state: its `.overnight/`.
+        database: of that state.
+        key: of this workspace's own, for deriving seeds; never shown to authors.
+        authors: `[authors.NAME]` of the settings.
+    """
+
+    workspace: Path
+    state: Path
+    database: Database
+    key: bytes
+    authors: Mapping[str, CommandSettings] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a person asks of a run.
+
+    Attributes:
+        authors: names; `search`, `command`, or those of the settings.
+        author_command: the command line of the author `command`.
+        workers: evaluations at a time, ≥ 1; an exclusive arena gets one.
+        seed: of the search; None draws one.
+        sandbox: `auto` is the best isolation this machine has, never `none`.
+    """
+
+    limits: Limits
+    authors: tuple[str, ...] = ("search",)
+    author_command: str | None = None
+    workers: int = 1
+    seed: int | None = None
+    sandbox: SandboxName | str = "auto"
+
+
+Say = Callable[[str], None]
+
+
+def begin(
+    place: Place,
+    arena: Arena,
+    run: str,
+    options: Options,
+    stop: threading.Event,
+    watch: Watch | None = None,
+    say: Say = lambda _: None,
+) -> Night:
+    """A run of `arena` from its folder as it stands, uncommitted changes included.
+
+    Raises:
+        UsageError: the arena or an option is not usable, or there is a run of that name.
+        IsolationMissing: no sandbox can be had.
+    """
+    sandbox = open_sandbox(options.sandbox)
+    repository = Repository.open(arena.folder)
+    record = Record(place.database)
+    if any(info.run == run for info in record.runs()) or branch(run) in repository.refs(branch(run)):
+        raise UsageError(f"there is a run {run!r} already", hint=f"choose another name, or `overnight resume {run}`")
+    taken = snapshot(
+        repository,
+        include=[PROGRAM, *(name for name in arena.front.editable if not set(name) & set("*?")), *arena.front.hidden],
+    )
+    base = taken.files
+    _check_files(arena, base)
+    notes = [f"{path}: {why}" for path, why in (*taken.skipped, *taken.filtered)]
+    for note in notes:
+        say(f"note: {note}")
+    repository.exclude([f"/{name}" for name in OURS])
+    seed = options.seed if options.seed is not None else int.from_bytes(os.urandom(4), "big") >> 1
+    secret = new_secret(options.seed, place.key)
+    settings: dict[str, Any] = {
+        "arena": arena.settings(),
+        "authors": list(options.authors),
+        "author_command": options.author_command,
+        "workers": options.workers,
+        "experiments": options.limits.experiments,
+        "for_s": options.limits.for_s,
+        "seed": seed,
+        "sandbox": sandbox.name,
+        "integrity": arena.integrity,
+        "base_commit": repository.head(),
+        "base_tree": taken.tree,
+        "notes": notes,
+    }
+    name = arena_name(place.workspace, arena.folder)
+    record.create(run, name, settings, secret.hex())
+    info = record.run(run)
+    blobs = Blobs(place.state / "blobs")
+    for entry in base.values():
+        if entry.mode != "160000":
+            blobs.put(repository.read_blob(entry.oid))
+    return _night(place, arena, repository, record, info, base, sandbox, secret, stop, watch, say, fresh=True)
+
+
+def take_up(
+    place: Place,
+    info: RunInfo,
+    folder: Path,
+    stop: threading.Event,
+    watch: Watch | None = None,
+    say: Say = lambda _: None,
+) -> Night:
+    """The same run again, from the record: nothing recorded is lost, what was in flight is measured again.
+
+    Raises:
+        UsageError: its arena has gone, or it was imported.
+        IsolationMissing: the isolation that it was started with cannot be had.
+    """
+    if info.state == "imported":
+        raise UsageError(f"{info.run} was imported, so it cannot go on", hint="start a new run with `overnight run`")
+    record = Record(place.database)
+    repository = Repository.open(folder, create=False)
+    history = History(repository, record)
+    if missing := history.reconcile(info.run, info.arena):
+        say(f"{missing} experiment(s) were in git alone, and are in the database again")
+    base = repository.read_files(info.settings["base_tree"])
+    program = base.get(PROGRAM)
+    if program is None:
+        raise ArenaError(f"the snapshot of {info.run} has no {PROGRAM}")
+    arena = arenas.load(folder, repository.read_blob(program.oid))
+    sandbox = open_sandbox(info.settings["sandbox"])
+    secret = bytes.fromhex(record.secret(info.run))
+    record.set_state(info.run, "running", spent_s=info.spent_s)
+    return _night(place, arena, repository, record, info, base, sandbox, secret, stop, watch, say, fresh=False)
+
+
+def _night(
+    place: Place,
+    arena: Arena,
+    repository: Repository,
+    record: Record,
+    info: RunInfo,
+    base: Files,
+    sandbox: Sandbox,
+    secret: bytes,
+    stop: threading.Event,
+    watch: Watch | None,
+    say: Say,
+    *,
+    fresh: bool,
+) -> Night:
+    settings = info.settings
+    try:
+        fixed = (
+            {
+                path: repository.read_blob(entry.oid)
+                for path, entry in base.items()
+                if entry.mode in ("100644", "100755") and path not in arena.hidden and path not in arena.data
+            }
+            if arena.front.setup
+            else {}
+        )
+        environment = prepare(arena, fixed, place.state / "environments", sandbox, say)
+        slots = 1 if arena.front.exclusive else max(1, int(settings["workers"]))
+        checkouts = place.state / "checkouts" / info.run
+        evaluator = Evaluator(
+            arena, repository, base, sandbox, checkouts / "evaluations", environment, cpus=share_cpus(slots)
+        )
+        authors = [
+            _author(name, place, arena, settings, sandbox, checkouts / "authors", environment, stop)
+            for name in settings["authors"]
+        ]
+    except OvernightError:
+        record.set_state(info.run, "failed" if fresh else "interrupted", spent_s=info.spent_s)
+        raise
+    night = Night(
+        run=info.run,
+        workspace=place.workspace,
+        arena=arena,
+        arena_name=info.arena,
+        repository=repository,
+        record=record,
+        history=History(repository, record),
+        blobs=Blobs(place.state / "blobs"),
+        engine=LocalEngine(evaluator, slots),
+        judge=Judge(judge_settings(arena)),
+        authors=authors,
+        limits=Limits(settings["experiments"], settings["for_s"]),
+        base_commit=settings["base_commit"],
+        base_tree=settings["base_tree"],
+        base_files=base,
+        secret=secret,
+        search_seed=int(settings["seed"]),
+        stop=stop,
+        watch=watch,
+        notes=settings["notes"],
+        settings=settings,
+        spent_s=info.spent_s,
+    )
+    if not fresh:
+        night.restore(record.measurements(info.run))
+    return night
+
+
+def _author(
+    name: str,
+    place: Place,
+    arena: Arena,
+    settings: Mapping[str, Any],
+    sandbox: Sandbox,
+    folder: Path,
+    environment: Environment,
+    stop: threading.Event,
+) -> Author:
+    if name == "search":
+        return SearchAuthor(name)
+    if name == "command" and settings["author_command"]:
+        chosen = CommandSettings(settings["author_command"])
+    elif name in place.authors:
+        chosen = place.authors[name]
+    elif name == "command":
+        raise UsageError("the author `command` has no command line", hint="add --author-command 'PROGRAM ARGUMENTS'")
+    else:
+        known = ["search", "command", *place.authors]
+        raise SettingsError(f"there is no author {name!r}", hint=schema.suggest(name, known))
+    return CommandAuthor(name, chosen, sandbox, folder, arena.editable, arena.hidden, environment, stop)
+
+
+def _check_files(arena: Arena, base: Files) -> None:
+    where = arena.folder / PROGRAM
+    if not any(path in arena.editable for path in base):
+        raise ArenaError(
+            f"{where}: none of the editable files exists: {', '.join(arena.front.editable)}",
+            hint="make them, or correct `editable`",
+        )
+    for name in arena.front.hidden:
+        if not any(path in arenas.Paths([name]) for path in base):
+            raise ArenaError(f"{where}: hidden {name!r} does not exist", hint="make it, or correct `hidden`")
+    for name in arena.front.data:
+        if not (arena.folder / name).exists():
+            raise ArenaError(f"{where}: data {name!r} does not exist", hint="make it, or correct `data`")
+    evaluator = arena.evaluate_function()
+    if evaluator and evaluator[0] not in base:
+        raise ArenaError(f"{where}: {evaluator[0]} does not exist", hint="correct `evaluate`")
+
+
+def share_cpus(slots: int) -> list[frozenset[int] | None]:
+    """The processors of each slot: equal shares that don't overlap where there are enough, else all for all."""
+    mine = sorted(os.sched_getaffinity(0))
+    each = len(mine) // slots
+    if slots == 1 or each == 0:
+        return [None] * slots
+    return [frozenset(mine[slot * each : (slot + 1) * each]) for slot in range(slots)]
+
+
+def arena_name(workspace: Path, folder: Path) -> str:
+    """How the record names an arena: its path in the workspace, or in full if it lies outside."""
+    try:
+        inside = folder.relative_to(workspace)
+    except ValueError:
+        return str(folder)
+    return str(inside) if inside.parts else folder.name
+
+
+@contextlib.contextmanager
+def holding(place: Place, run: str) -> Iterator[None]:
+    """Be the only process that works on a run; its checkouts are gone at the end, however it ends.
+
+    Raises:
+        UsageError: another process works on it.
+    """
+    folder = place.state / "checkouts" / run
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    lock = folder.with_suffix(".lock")
+    with open(lock, "w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise UsageError(
+                f"another process is working on {run}", hint="see `overnight status`; wait for it, or stop it first"
+            ) from None
+        try:
+            yield
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+            lock.unlink(missing_ok=True)
+
+
+def find_folder(workspace: Path, name: str) -> Path:
+    """The folder of an arena that the record names.
+
+    Raises:
+        ArenaError: it has gone.
+    """
+    for folder in (workspace / name, Path(name), workspace):
+        if (folder / PROGRAM).is_file() and (folder != workspace or workspace.name == name):
+            return folder.resolve()
+    raise ArenaError(f"the arena {name!r} is not in {workspace} any more", hint="move it back, then try again")
+
+
+def sweep(place: Place) -> int:
+    """Remove checkouts that a killed run left behind; how many."""
+    removed = 0
+    folder = place.state / "checkouts"
+    for left in folder.iterdir() if folder.is_dir() else ():
+        if left.suffix == ".lock":
+            continue
+        try:
+            with holding(place, left.name):
+                removed += 1
+        except UsageError:
+            continue
+    return removed

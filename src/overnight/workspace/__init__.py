@@ -1,0 +1,1 @@
+"""Floor 8: the composition root. Opens a workspace and wires the parts."""

@@ -1,0 +1,77 @@
+"""`run` and `resume`: the loop, opened in its workspace."""
+
+import threading
+from pathlib import Path
+from typing import Any
+
+from overnight.core.errors import NotFound, UsageError
+from overnight.core.ids import check_run_name, run_name
+from overnight.loop import arena as arenas
+from overnight.loop.progress import Watch
+from overnight.loop.run import Loop
+from overnight.loop.start import Options, Say, begin, find_folder, holding, sweep, take_up
+from overnight.loop.summary import summarise
+from overnight.workspace.workspace import Workspace
+
+
+def run(
+    folder: Path,
+    options: Options,
+    name: str | None,
+    stop: threading.Event,
+    watch: Watch | None = None,
+    say: Say = lambda _: None,
+    workspace: Workspace | None = None,
+) -> dict[str, Any]:
+    """Improve the arena in `folder`; the report object at the end.
+
+    Raises:
+        UsageError: the arena, an option or the name is not usable.
+        IsolationMissing: no sandbox can be had.
+    """
+    arena = arenas.load(folder)
+    workspace = workspace or Workspace.of_arena(arena.folder)
+    place = workspace.place()
+    sweep(place)
+    chosen = check_run_name(name) if name else run_name()
+    with holding(place, chosen):
+        night = begin(place, arena, chosen, options, stop, watch, say)
+        say(f"run {chosen}, branch overnight/{chosen}")
+        Loop(night).run()
+    return report(workspace, chosen)
+
+
+def resume(
+    workspace: Workspace, name: str | None, stop: threading.Event, watch: Watch | None = None, say: Say = lambda _: None
+) -> dict[str, Any]:
+    """Go on with a run, the newest that is not finished if none is named; the report object at the end.
+
+    Raises:
+        NotFound: there is nothing to go on with.
+        UsageError: another process works on it, or its arena has gone.
+    """
+    place = workspace.place()
+    sweep(place)
+    record = workspace.record
+    if name is None:
+        unfinished = [info for info in record.runs() if info.state in ("running", "interrupted")]
+        if not unfinished:
+            raise NotFound("there is no unfinished run here", hint="see `overnight status`; name a run to look at it")
+        name = unfinished[-1].run
+    info = record.run(name)
+    if info.state == "finished":
+        say(f"{name} has finished; nothing is left to do")
+        return report(workspace, name)
+    if info.state == "failed" and not record.experiments(name):
+        raise UsageError(f"{name} failed before its baseline was measured", hint="mend the arena and start a new run")
+    with holding(place, name):
+        night = take_up(place, info, find_folder(workspace.folder, info.arena), stop, watch, say)
+        say(f"run {name} goes on after {len(night.experiments)} recorded experiment(s)")
+        Loop(night).run()
+    return report(workspace, name)
+
+
+def report(workspace: Workspace, name: str | None) -> dict[str, Any]:
+    """The report object of a run, its page written."""
+    info = workspace.record.run(name)
+    return summarise(info, workspace.record.experiments(info.run))

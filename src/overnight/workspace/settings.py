@@ -1,0 +1,139 @@
+"""`overnight.toml`: read and checked once, before anything is spent. Precedence: flag, environment, file, default."""
+
+import dataclasses
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from overnight.core import schema
+from overnight.core.clock import parse_duration_s
+from overnight.core.errors import SettingsError, UsageError
+from overnight.loop.authors.command import CommandSettings
+from overnight.sandbox import SandboxName
+
+FILE = "overnight.toml"
+
+
+def _duration(raw: Any) -> float | None:
+    return None if raw is None else parse_duration_s(raw)
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """`[run]`: what `overnight run` does where no flag says otherwise.
+
+    Attributes:
+        workers: evaluations at a time; 1 by default.
+        experiments: stop after so many; no limit by default.
+        for_: stop after so much wall clock, such as `8h`; seconds in the end; no limit by default.
+        authors: who proposes changes; `search` by default.
+    """
+
+    workers: int = 1
+    experiments: int | None = None
+    for_: float | None = field(default=None, metadata=schema.parsed_by(_duration))
+    authors: tuple[str, ...] = ("search",)
+
+
+@dataclass(frozen=True)
+class SandboxSettings:
+    """`[sandbox]`.
+
+    Attributes:
+        isolation: `auto` takes bwrap, else landlock, and refuses if neither can be had; `none` has to be written out.
+    """
+
+    isolation: SandboxName | str = "auto"
+
+    def __post_init__(self) -> None:
+        if self.isolation not in ("auto", "bwrap", "landlock", "none"):
+            raise SettingsError(
+                f"sandbox.isolation: {self.isolation!r} is not one of them", hint="auto, bwrap, landlock or none"
+            )
+
+
+@dataclass(frozen=True)
+class RetentionSettings:
+    """`[retention]`: what `overnight gc` may remove.
+
+    Attributes:
+        runs: refs, blobs and checkouts of experiments that were not kept go once their run ended so long ago; seconds
+            in the end; `90d` by default. The champion's branch and the database rows always stay.
+    """
+
+    runs: float = field(default=90 * 86400.0, metadata=schema.parsed_by(parse_duration_s))
+
+
+@dataclass(frozen=True)
+class Settings:
+    """All of `overnight.toml`."""
+
+    run: RunSettings = field(default_factory=RunSettings)
+    sandbox: SandboxSettings = field(default_factory=SandboxSettings)
+    retention: RetentionSettings = field(default_factory=RetentionSettings)
+    authors: Mapping[str, CommandSettings] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """Settings, and where each value came from: `default`, the file, or the environment variable."""
+
+    settings: Settings
+    origins: Mapping[str, str]
+
+
+def load(folder: Path, environment: Mapping[str, str] | None = None, text: str | None = None) -> Resolved:
+    """The settings of a workspace.
+
+    `OVERNIGHT_RUN_WORKERS=2` in the environment overrides `[run] workers`, and so on for every scalar.
+
+    Args:
+        folder: the workspace.
+        environment: instead of the process's own.
+        text: instead of the file, where another copy of it is in force.
+
+    Raises:
+        SettingsError: not TOML, an unknown key, or a value of the wrong type; the message names it.
+    """
+    environment = os.environ if environment is None else environment
+    path = folder / FILE
+    try:
+        raw = tomllib.loads(path.read_text("utf-8") if text is None else text)
+    except FileNotFoundError:
+        raw = {}
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
+        raise SettingsError(f"{path}: {problem}", hint="the file has to be TOML") from problem
+    except OSError as problem:
+        raise SettingsError(f"cannot read {path}: {problem.strerror}") from problem
+    data = {name: dict(value) if isinstance(value, dict) else value for name, value in raw.items()}
+    origins: dict[str, str] = {}
+    for section, kind in (("run", RunSettings), ("sandbox", SandboxSettings), ("retention", RetentionSettings)):
+        table = data.get(section, {})
+        for item in dataclasses.fields(kind):
+            key = item.name.rstrip("_")
+            name = f"{section}.{key}"
+            variable = f"OVERNIGHT_{section}_{key}".upper()
+            origins[name] = str(path) if isinstance(table, dict) and key in table else "default"
+            if variable in environment:
+                data[section] = {**table, **data.get(section, {}), key: _from_text(environment[variable], variable)}
+                origins[name] = f"${variable}"
+    for name in data.get("authors", {}) if isinstance(data.get("authors"), dict) else ():
+        origins[f"authors.{name}"] = str(path)
+    try:
+        return Resolved(schema.build(Settings, data, str(path)), origins)
+    except SettingsError:
+        raise
+    except UsageError as problem:
+        raise SettingsError(f"{path}: {problem.message}", hint=problem.hint) from problem
+
+
+def _from_text(text: str, variable: str) -> Any:
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        if any(char in text for char in '"\n'):
+            raise SettingsError(f"${variable} is {text!r}", hint='write a TOML value, such as 2 or ["a"]') from None
+        return text

@@ -64,7 +64,8 @@ class Experiment:
         reason: one sentence: why this verdict.
         seconds: wall clock from proposal to verdict.
         detail: evidence of the judge (`evidence`), knobs changed (`knobs`), what was ignored or repaired (`notes`).
-        files: path → blob of what differs from the baseline, None where deleted; enough to rebuild the tree.
+        files: path → git mode and blob of what differs from the baseline (of everything, for the baseline), None where
+            deleted; enough to rebuild the tree.
         opened: its place in the run's order of events, which `seq` of measurements shares.
         closed: likewise, of its verdict.
     """

@@ -6,16 +6,18 @@ and `reconcile` completes it.
 """
 
 import json
+import secrets
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 from overnight.core.errors import GitError
 from overnight.core.escape import visible
 from overnight.loop.experiment import Experiment, Finding, Measurement, RunInfo
 from overnight.loop.record import Record, decode_experiment, decode_measurement, encode_experiment, encode_measurement
-from overnight.store.git import RefChange, Repository
+from overnight.store.blobs import Blobs
+from overnight.store.git import Entry, Mode, RefChange, Repository
 
 _MARK = "Overnight-Record: "
 _SUBJECT_CHARACTERS = 72
@@ -111,54 +113,90 @@ class History:
         names = {name.split("/")[2] for name in self.repository.refs("refs/overnight/")}
         return sorted(names)
 
-    def reconcile(self, run: str, arena: str) -> int:
+    def reconcile(self, run: str) -> int:
         """Complete the database from git; how many experiments it lacked.
 
         Raises:
             GitError: a commit under the run's refs is not one of ours.
         """
-        try:
-            known = {item.n for item in self.record.experiments(run)}
-        except KeyError:
-            known = set()
+        runs = {info.run for info in self.record.runs()}
+        known = {item.n for item in self.record.experiments(run)}
         added = 0
         for told in self.told(run):
-            if told.experiment.n in known:
-                continue
-            if told.run and not any(item.run == run for item in self.record.runs()):
-                self._recreate(run, arena, told)
-            self.record.close(told.experiment, told.finding, 0.0, told.measurements)
-            added += 1
+            if run not in runs:
+                if not told.run:
+                    raise GitError(
+                        f"the baseline of {run} is not under refs/overnight/{run}/0",
+                        hint="without it the run cannot be rebuilt; its experiments can still be read with git",
+                    )
+                self._recreate(run, told)
+                runs.add(run)
+            if told.experiment.n not in known:
+                self.record.close(told.experiment, told.finding, 0.0, told.measurements)
+                added += 1
+        if added and (final := self.repository.resolve(f"refs/overnight/{run}/final")) is not None:
+            info, summary = self.record.run(run), _told(self.repository, final)["summary"]
+            self.record.set_state(run, "finished", spent_s=info.spent_s, summary=summary)
         return added
 
-    def restore(self, info: RunInfo) -> int:
-        """Bring back refs that the database knows and git lacks; how many. Objects must still be there.
-
-        Raises:
-            GitError: a commit is gone as well; `rebuild` makes it anew.
-        """
+    def restore(self, info: RunInfo, blobs: Blobs) -> int:
+        """Bring back refs that the database knows and git lacks, from blobs where the commits are gone; how many."""
         present = self.repository.refs(f"refs/overnight/{info.run}/")
-        changes = []
-        champion = None
-        for experiment in self.record.experiments(info.run):
-            if reference(info.run, experiment.n) not in present:
-                self.repository.read_commit(experiment.commit)
-                changes.append(RefChange(reference(info.run, experiment.n), experiment.commit, None))
-            if experiment.status in ("baseline", "keep") and (champion is None or experiment.closed > champion.closed):
-                champion = experiment
-        if champion is not None and branch(info.run) not in self.repository.refs(branch(info.run)):
-            changes.append(RefChange(branch(info.run), champion.commit, None))
-        if changes:
-            self.repository.update_refs(changes)
+        experiments = sorted(self.record.experiments(info.run), key=lambda item: item.closed)
+        missing = [item for item in experiments if reference(info.run, item.n) not in present]
+        if missing and not all(self._has(item.commit) for item in experiments):
+            experiments = self._rebuild(info, experiments, blobs)
+            missing = experiments
+        changes = [RefChange(reference(info.run, item.n), item.commit) for item in missing]
+        kept = [item for item in experiments if item.status in ("baseline", "keep")]
+        if kept and branch(info.run) not in self.repository.refs(branch(info.run)):
+            changes.append(RefChange(branch(info.run), kept[-1].commit, None))
+        self.repository.update_refs(changes)
         return len(changes)
 
-    def _recreate(self, run: str, arena: str, told: Told) -> None:
+    def _has(self, commit: str) -> bool:
+        try:
+            self.repository.read_files(self.repository.arena_tree(commit))
+        except GitError:
+            return False
+        return True
+
+    def _rebuild(self, info: RunInfo, experiments: Sequence[Experiment], blobs: Blobs) -> list[Experiment]:
+        base: dict[str, Entry] = {}
+        commits: dict[str | None, str] = {}
+        rebuilt = []
+        for item in experiments:
+            files = dict(base)
+            for path, kept in item.files.items():
+                mode, _, blob = (kept or "").partition(" ")
+                if not kept:
+                    files.pop(path, None)
+                elif mode == "160000":
+                    files[path] = Entry(cast(Mode, mode), blob)
+                else:
+                    files[path] = Entry(cast(Mode, mode), self.repository.write_blobs([blobs.get(blob)])[0])
+            if item.n == 0:
+                base = files
+            parent = commits.get(item.parent)
+            told = self.record.findings(info.run)
+            finding = next((finding for _, finding in told if finding.n == item.n), None)
+            anew = replace(item, parent=parent, tree=self.repository.write_tree(files))
+            message = _message(
+                anew, self.record.measurements(info.run, item.n), finding, info.settings if item.n == 0 else None
+            )
+            tree = self.repository.graft(parent, anew.tree)
+            commit = self.repository.write_commit(tree, [parent] if parent else [], message, at_s=item.at)
+            commits[item.commit] = commit
+            rebuilt.append(replace(anew, commit=commit))
+        self.record.replace_commits(info.run, rebuilt)
+        return rebuilt
+
+    def _recreate(self, run: str, told: Told) -> None:
         # The seed key is not in git, on purpose: a fresh one only means fresh seeds from here on.
-        self.record.database.execute(
-            "INSERT INTO runs (run, arena, state, started_at, settings, secret, mode)"
-            " VALUES (?, ?, 'interrupted', ?, ?, lower(hex(randomblob(32))), ?)",
-            (run, arena, told.experiment.at, json.dumps(told.run), str(told.run.get("mode", "noise"))),
-        )
+        settings = dict(told.run)
+        mode = str(settings.get("mode", "noise"))
+        self.record.create(run, str(settings.get("name", run)), settings, secrets.token_hex(32), "interrupted")
+        self.record.set_state(run, "interrupted", spent_s=0.0, mode="noise" if mode == "noise" else "deterministic")
 
 
 def read(repository: Repository, commit_id: str) -> Told:
@@ -167,17 +205,20 @@ def read(repository: Repository, commit_id: str) -> Told:
     Raises:
         GitError: it carries no record.
     """
-    commit = repository.read_commit(commit_id)
-    for line in reversed(commit.message.splitlines()):
+    data = _told(repository, commit_id)
+    return Told(
+        decode_experiment(data["experiment"], commit_id, data.get("parent")),
+        tuple(decode_measurement(item) for item in data["measurements"]),
+        Finding(**data["finding"]) if data.get("finding") else None,
+        data.get("run") or {},
+    )
+
+
+def _told(repository: Repository, commit_id: str) -> dict[str, Any]:
+    for line in reversed(repository.read_commit(commit_id).message.splitlines()):
         if line.startswith(_MARK):
-            data = json.loads(line.removeprefix(_MARK))
-            parent = data.get("parent")
-            return Told(
-                decode_experiment(data["experiment"], commit_id, parent),
-                tuple(decode_measurement(item) for item in data["measurements"]),
-                Finding(**data["finding"]) if data.get("finding") else None,
-                data.get("run") or {},
-            )
+            data: dict[str, Any] = json.loads(line.removeprefix(_MARK))
+            return data
     raise GitError(f"commit {commit_id} carries no Overnight-Record", hint="was the ref moved by hand?")
 
 

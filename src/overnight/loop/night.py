@@ -164,12 +164,20 @@ class Night:
         """The experiment that already measured this tree, if any."""
         return self._trees.get(tree)
 
-    def keep_files(self, files: Files) -> dict[str, str | None]:
-        """Store what differs from the baseline as blobs, so that the database alone could rebuild the tree."""
-        kept: dict[str, str | None] = {path: None for path in self.base_files if path not in files}
+    def keep_files(self, files: Files, against: Files) -> dict[str, str | None]:
+        """Store what differs from `against` as blobs, so that the database alone could rebuild the tree.
+
+        Returns:
+            Path → git mode and blob id, None where it is deleted.
+        """
+        kept: dict[str, str | None] = {path: None for path in against if path not in files}
         for path, entry in files.items():
-            if self.base_files.get(path) != entry:
-                kept[path] = self.blobs.put(self.repository.read_blob(entry.oid))
+            if against.get(path) == entry:
+                continue
+            if entry.mode == "160000":
+                kept[path] = f"{entry.mode} {entry.oid}"
+            else:
+                kept[path] = f"{entry.mode} {self.blobs.put(self.repository.read_blob(entry.oid))}"
         return kept
 
     def target_reached(self) -> bool:

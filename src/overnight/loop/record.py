@@ -144,6 +144,13 @@ class Record:
                 )
             self.beat(experiment.run, spent_s)
 
+    def replace_commits(self, run: str, experiments: Sequence[Experiment]) -> None:
+        """Note new commits and trees of experiments, after git was rebuilt."""
+        self.database.execute_many(
+            "UPDATE experiments SET commit_id = ?, parent_id = ?, tree = ? WHERE run = ? AND n = ?",
+            [(item.commit, item.parent, item.tree, run, item.n) for item in experiments],
+        )
+
     def experiments(self, run: str) -> list[Experiment]:
         """Experiments with a verdict, the baseline included, by number."""
         rows = self.database.rows(f"SELECT {_EXPERIMENT} FROM experiments WHERE run = ? ORDER BY n", (run,))

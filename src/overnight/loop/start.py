@@ -108,6 +108,7 @@ def begin(
     seed = options.seed if options.seed is not None else int.from_bytes(os.urandom(4), "big") >> 1
     secret = new_secret(options.seed, place.key)
     settings: dict[str, Any] = {
+        "name": arena_name(place.workspace, arena.folder),
         "arena": arena.settings(),
         "authors": list(options.authors),
         "author_command": options.author_command,
@@ -121,13 +122,8 @@ def begin(
         "base_tree": taken.tree,
         "notes": notes,
     }
-    name = arena_name(place.workspace, arena.folder)
-    record.create(run, name, settings, secret.hex())
+    record.create(run, settings["name"], settings, secret.hex())
     info = record.run(run)
-    blobs = Blobs(place.state / "blobs")
-    for entry in base.values():
-        if entry.mode != "160000":
-            blobs.put(repository.read_blob(entry.oid))
     return _night(place, arena, repository, record, info, base, sandbox, secret, stop, watch, say, fresh=True)
 
 
@@ -150,7 +146,7 @@ def take_up(
     record = Record(place.database)
     repository = Repository.open(folder, create=False)
     history = History(repository, record)
-    if missing := history.reconcile(info.run, info.arena):
+    if missing := history.reconcile(info.run):
         say(f"{missing} experiment(s) were in git alone, and are in the database again")
     base = repository.read_files(info.settings["base_tree"])
     program = base.get(PROGRAM)

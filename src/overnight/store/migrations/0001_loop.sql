@@ -26,7 +26,7 @@ CREATE TABLE experiments (
     reason TEXT NOT NULL,            -- one sentence: why this verdict
     seconds REAL NOT NULL,
     detail TEXT NOT NULL,            -- JSON: evidence, knobs, notes
-    files TEXT NOT NULL,             -- JSON: path -> blob, of what differs from the baseline; null where it is deleted
+    files TEXT NOT NULL,             -- JSON: path -> mode and blob of what differs from the baseline, or null
     opened INTEGER NOT NULL,         -- place in the run's order of events, which `seq` of measurements shares
     closed INTEGER NOT NULL,
     at REAL NOT NULL,

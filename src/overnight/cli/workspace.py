@@ -1,0 +1,106 @@
+"""`overnight init`, `doctor`, `config`, `repair` and `gc`."""
+
+import dataclasses
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from overnight.cli.options import as_json, in_workspace, opened, print_json, table
+from overnight.workspace.workspace import Workspace
+
+
+@click.command()
+@click.argument("directory", required=False, type=click.Path(path_type=Path, file_okay=False), metavar="[DIR]")
+@as_json
+def init(directory: Path | None, as_json: bool) -> None:
+    """Make a workspace of DIR, the current folder by default. What is there already stays as it is."""
+    workspace, made = Workspace.init(directory or Path.cwd())
+    if as_json:
+        print_json({"workspace": str(workspace.folder), "made": made})
+        return
+    click.echo(f"workspace {workspace.folder}: " + (f"made {', '.join(made)}" if made else "was there already"))
+    click.echo("next: overnight arena new NAME")
+
+
+@click.command()
+@as_json
+def doctor(as_json: bool) -> None:
+    """Try what this machine can do: isolation, limits, git. Exit code 4 if no isolation can be had."""
+    from overnight.workspace.doctor import examine
+
+    health = examine()
+    if as_json:
+        print_json(dataclasses.asdict(health))
+    else:
+        rows = [["ok" if check.ok else "NO", check.name, check.detail] for check in health.checks]
+        click.echo(table(rows, ["", "what", "found"]))
+        for check in health.checks:
+            if check.fix:
+                click.echo(f"to mend {check.name}: {check.fix}")
+        click.echo(f"grade {health.grade}: {health.meaning}")
+    if health.sandbox is None:
+        sys.exit(4)
+
+
+@click.command()
+@in_workspace
+@as_json
+def config(folder: Path | None, as_json: bool) -> None:
+    """Every setting, its value, and where the value comes from."""
+    resolved = opened(folder).resolved
+    values: dict[str, Any] = {}
+    for name, origin in sorted(resolved.origins.items()):
+        section, _, key = name.partition(".")
+        if section == "authors":
+            value: Any = dataclasses.asdict(resolved.settings.authors[key])
+        else:
+            part = getattr(resolved.settings, section)
+            value = getattr(part, f"{key}_" if hasattr(part, f"{key}_") else key)
+        values[name] = {"value": value, "origin": origin}
+    if as_json:
+        print_json(values)
+        return
+    rows = [
+        [name, "–" if item["value"] is None else str(item["value"]), item["origin"]] for name, item in values.items()
+    ]
+    click.echo(table(rows, ["setting", "value", "from"]))
+
+
+@click.command()
+@in_workspace
+@as_json
+def repair(folder: Path | None, as_json: bool) -> None:
+    """Make the record whole: the database from git, git from the database."""
+    from overnight.loop.repair import repair as mend
+
+    workspace = opened(folder)
+    done = mend(workspace.folder, workspace.record, workspace.blobs)
+    if as_json:
+        print_json({"workspace": str(workspace.folder), "done": done})
+        return
+    click.echo("\n".join(done) if done else "git and the database agree; nothing to do")
+
+
+@click.command()
+@click.option("--yes", is_flag=True, help="Remove it; without this, only say what would go.")
+@in_workspace
+@as_json
+def gc(yes: bool, folder: Path | None, as_json: bool) -> None:
+    """Say what old runs cost on disk, and remove what is past its retention.
+
+    Champions, their branches and the rows of the database stay; the commits of experiments that were not kept go.
+    """
+    from overnight.workspace.collect import collect
+
+    found = collect(opened(folder), remove=yes)
+    if as_json:
+        print_json(dataclasses.asdict(found))
+        return
+    for item in found.runs:
+        click.echo(f"{item.run}: {item.refs} refs, {item.size_bytes / 1e6:.2f} MB, {item.verdict}")
+    done = "freed" if yes else "would free"
+    click.echo(f"{done} {found.size_bytes / 1e6:.2f} MB in git, blobs and old environments")
+    if not yes and found.size_bytes:
+        click.echo("remove it with: overnight gc --yes", err=True)

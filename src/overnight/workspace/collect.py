@@ -1,0 +1,112 @@
+"""`overnight gc`: what old runs cost, and removing what is past its retention."""
+
+import shutil
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from overnight.core.errors import ArenaError
+from overnight.loop.experiment import RunInfo
+from overnight.loop.history import reference
+from overnight.loop.start import find_folder
+from overnight.store.git import Repository
+from overnight.store.git_prune import cost_bytes, prune
+from overnight.workspace.workspace import Workspace
+
+# An environment that no run used for so long is built again when it is needed.
+_ENVIRONMENT_S = 30 * 86400.0
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a run's discarded experiments take.
+
+    Attributes:
+        refs: how many of them there are.
+        size_bytes: in git, reachable from nothing else.
+        verdict: `past its retention`, or why it stays.
+    """
+
+    run: str
+    refs: int
+    size_bytes: int
+    verdict: str
+
+
+@dataclass(frozen=True)
+class Collected:
+    """What may go, or went.
+
+    Attributes:
+        runs: every run with what its discarded experiments cost.
+        blobs: ids that nothing needs any more.
+        environments: folders of built environments past their time.
+        size_bytes: all of it together.
+        removed: whether it was.
+    """
+
+    runs: tuple[Cost, ...]
+    blobs: int
+    environments: int
+    size_bytes: int
+    removed: bool
+
+
+def collect(workspace: Workspace, *, remove: bool) -> Collected:
+    """Find what is past its retention; with `remove`, remove it. Rows of the database always stay."""
+    retention_s = workspace.resolved.settings.retention.runs
+    record = workspace.record
+    costs, total = [], 0
+    needed: set[str] = set()
+    for info in record.runs():
+        experiments = record.experiments(info.run)
+        old = [item for item in experiments if item.status not in ("baseline", "keep")]
+        why = _stays(info, retention_s)
+        for item in experiments:
+            if why or item.status in ("baseline", "keep"):
+                needed.update(kept.partition(" ")[2] for kept in item.files.values() if kept)
+        if info.state == "imported":
+            continue
+        try:
+            repository = Repository.open(find_folder(workspace.folder, info.arena), create=False)
+        except ArenaError:
+            costs.append(Cost(info.run, 0, 0, "its arena has gone"))
+            continue
+        with repository:
+            present = repository.refs(f"refs/overnight/{info.run}/")
+            names = [name for item in old if (name := reference(info.run, item.n)) in present]
+            size = cost_bytes(repository, names) if names else 0
+            if not why and names:
+                total += size
+                if remove:
+                    prune(repository, names)
+            costs.append(Cost(info.run, len(names), size, why or "past its retention"))
+    blobs = [blob for blob in workspace.blobs.ids() if blob not in needed] if workspace.blobs.folder.is_dir() else []
+    running = any(info.state == "running" for info in record.runs())
+    blobs = [] if running else blobs
+    environments = _environments(workspace.state / "environments")
+    total += sum(workspace.blobs.size_bytes(blob) for blob in blobs) + sum(map(_size_bytes, environments))
+    if remove:
+        for blob in blobs:
+            workspace.blobs.delete(blob)
+        for folder in environments:
+            shutil.rmtree(folder, ignore_errors=True)
+    return Collected(tuple(costs), len(blobs), len(environments), total, remove)
+
+
+def _stays(info: RunInfo, retention_s: float) -> str:
+    if info.state in ("running", "interrupted"):
+        return f"kept: it is {info.state}"
+    age_s = time.time() - (info.ended_at or info.started_at)
+    return "" if age_s > retention_s else f"kept for {(retention_s - age_s) / 86400:.0f} more days"
+
+
+def _environments(folder: Path) -> list[Path]:
+    if not folder.is_dir():
+        return []
+    limit = time.time() - _ENVIRONMENT_S
+    return [path for path in folder.iterdir() if path.is_dir() and path.stat().st_atime < limit]
+
+
+def _size_bytes(folder: Path) -> int:
+    return sum(path.lstat().st_size for path in folder.rglob("*"))

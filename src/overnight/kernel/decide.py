@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from overnight.core.errors import UsageError
+from overnight.core.escape import visible
 from overnight.kernel.arguments import resolved
 from overnight.kernel.canonical import Json, content_hash
 from overnight.kernel.catalogue import Catalogue, UnknownTool
@@ -118,17 +119,13 @@ class Decider:
         if simulate:
             for name, label in simulate.items():
                 origins[name] = Origin(label, origins[name].confidentiality, "simulated")
-        suspect = frozenset(
-            argument.name
-            for argument in spec.arguments
-            if argument.name in final and not satisfies(origins[argument.name].label, argument.needs)
-        )
-        ruling = self.policy.matrix.rule(principal, spec, final, origins, suspect)
+        suspect = self._suspect(spec, history.provenance, final, origins, simulate or {})
+        ruling = self.policy.matrix.rule(principal, spec, final, origins, frozenset(suspect))
         found: list[tuple[Verdict, str, Reason]] = []
         if ruling.verdict != "allow":
             found.append((ruling.verdict, ruling.rule, _ruling_reason(ruling, principal, spec)))
         if ruling.verdict != "deny":
-            found += self._labels(spec, origins, suspect - ruling.bounded, ruling)
+            found += [("ask", ruling.rule, reason) for name, reason in suspect.items() if name not in ruling.bounded]
             found += self._confidentiality(spec, origins, ruling)
             found += self._combinations(principal, history, spec, final, origins)
             if plan is not None and not plan.covers(spec):
@@ -164,22 +161,31 @@ class Decider:
             origins[name] = origin
         return origins
 
-    def _labels(
-        self, spec: ToolSpec, origins: Mapping[str, Origin], suspect: frozenset[str], ruling: Ruling
-    ) -> list[tuple[Verdict, str, Reason]]:
-        return [
-            (
-                "ask",
-                ruling.rule,
-                Reason(
-                    "untrusted_argument",
-                    f"{name} of {spec.id} needs a value that "
-                    + ("you typed" if spec.by_name[name].needs == "user" else "you typed or the system asserts")
-                    + f"; this one is {origins[name].label} ({origins[name].source})",
-                ),
-            )
-            for name in sorted(suspect)
-        ]
+    def _suspect(
+        self,
+        spec: ToolSpec,
+        provenance: Provenance,
+        final: Mapping[str, Json],
+        origins: Mapping[str, Origin],
+        simulate: Mapping[str, Label],
+    ) -> dict[str, Reason]:
+        """Critical arguments of the wrong origin, and what to say about each."""
+        found = {}
+        for argument in spec.arguments:
+            name = argument.name
+            if name not in final or not argument.critical or satisfies(origins[name].label, argument.needs):
+                continue
+            if argument.kind == "message" and name not in simulate:
+                link = provenance.strange_link(final[name])
+                if link is not None:
+                    sentence = f"{name} of {spec.id} links to {visible(link, limit=100)}, which nobody vouches for"
+                    found[name] = Reason("untrusted_link", sentence)
+                continue
+            wanted = "you typed" if argument.needs == "user" else "you typed or the system asserts"
+            origin = origins[name]
+            sentence = f"{name} of {spec.id} needs a value that {wanted}; this one is {origin.label} ({origin.source})"
+            found[name] = Reason("untrusted_argument", sentence)
+        return found
 
     def _confidentiality(
         self, spec: ToolSpec, origins: Mapping[str, Origin], ruling: Ruling

@@ -15,11 +15,17 @@ Confidentiality = Literal["public", "private", "secret"]
 """How far a value may travel: `private` stays with the workspace's people, `secret` with its holder."""
 
 Kind = Literal[
-    "text", "path", "recipient", "url", "account", "amount", "id", "password", "date", "command", "number", "flag"
-]
-"""What a value means. A value is only traced to one of the same meaning: a day of the month is never a file's id."""
+    "text", "phrase", "message", "path", "recipient", "url", "account", "amount", "id", "password", "date", "command",
+    "number", "flag",
+]  # fmt: skip
+"""What a value means. A value is only traced to one of the same meaning: a day of the month is never a file's id.
 
-CRITICAL_KINDS: frozenset[Kind] = frozenset({"path", "recipient", "url", "account", "amount", "id", "password"})
+A `phrase` (a title) is traced word by word: each was typed by the person or belongs to a value the system asserted. A
+`message` is text that people act on: it may say anything, but a link or an address in it needs what a `url` needs."""
+
+CRITICAL_KINDS: frozenset[Kind] = frozenset(
+    {"message", "path", "recipient", "url", "account", "amount", "id", "password"}
+)
 """Kinds whose arguments need `system` integrity unless their declaration says otherwise."""
 
 _TRUST: dict[Label, int] = {"untrusted": 0, "system": 1, "user": 2}

@@ -4,7 +4,8 @@ One record per session tree, so that sub-agents neither lose what their parents 
 Nothing a caller passes raises a label. A value is `user` or `system` only if all of it is one token (or one run of
 tokens) that the person typed, or one whole field that the system asserted, of the same meaning. Everything else is
 `untrusted`, and carries the most confidential thing the tree has read so far: text that a model wrote after it read a
-secret may hold it, encoded, translated or in pieces, and no comparison of text can rule that out.
+secret may hold it, encoded, translated or in pieces, and no comparison of text can rule that out. Only text whose every
+word was typed by the person or belongs to a value the system asserted carries no more than those values.
 """
 
 import re
@@ -12,14 +13,16 @@ from collections.abc import Mapping, Sequence
 
 from overnight.kernel.canonical import Json
 from overnight.kernel.label import Confidentiality, Kind, Origin, highest, weakest
-from overnight.kernel.tokens import Day, Token, days_of, number_of, tokens_of
+from overnight.kernel.tokens import Day, Token, days_of, links_in, number_of, tokens_of
 from overnight.kernel.tool import Argument, ToolSpec
 
 _ISO_DAY = re.compile(r"(\d{4})-(\d{2})-(\d{2})(?:[T ].*)?")
 # A bare number this long or longer does not occur in prose by accident.
 _TELLING_DIGITS = 6
 # Longer texts are a model's composition even if a person's words are in them; tracing them would cost time for nothing.
-_LONGEST_PHRASE = 200
+_LONGEST_RUN = 200
+_LONGEST_COMPOSED = 2000
+_PROSE: frozenset[Kind] = frozenset({"text", "phrase", "message"})
 _CUES = frozenset({"id", "ids", "no", "nr", "number"})
 _NO_FACTS: Mapping[str, Origin] = {}
 
@@ -36,6 +39,8 @@ class Provenance:
         self._days: list[Day] = []
         self._numbers: set[float] = set()
         self._facts: dict[tuple[Kind, str], dict[str, Origin]] = {}
+        # First word of a system's value → its words and origin, for text that is composed of such values.
+        self._runs: dict[str, list[tuple[tuple[str, ...], Origin]]] = {}
         self._user = Origin("user", "public", "your request")
         if request:
             self.typed(request)
@@ -78,8 +83,9 @@ class Provenance:
             for value in _select(result, declared.path.split(".") if declared.path else []):
                 for item in value if isinstance(value, list | tuple) else (value,):
                     key = _key(item, declared.kind)
-                    if key is not None:
-                        facts.setdefault(key, origin)
+                    if key is not None and key not in facts:
+                        facts[key] = origin
+                        self._index(str(item), origin)
 
     def trace(self, argument: Argument, value: Json) -> Origin:
         """Where `value`, given for `argument`, came from: the weakest label of its parts, the highest secrecy."""
@@ -96,7 +102,62 @@ class Provenance:
             known = self._facts.get((argument.kind, argument.of), _NO_FACTS).get(key)
             if known is not None:
                 return known
+            if argument.kind in _PROSE and (argument.kind == "phrase" or self.peak != "public"):
+                composed = self._composed(str(value))
+                if composed is not None:
+                    return composed
         return Origin("untrusted", self.peak, "not traced")
+
+    def strange_link(self, value: Json) -> str | None:
+        """The first link, mail address or account number in a message that nobody vouches for; None if there is none.
+
+        Whoever reads a message acts on what it links to, so that an attacker who can put a link into a message from a
+        colleague has reached the colleague.
+        """
+        if isinstance(value, list | tuple):
+            return next((link for link in map(self.strange_link, value) if link is not None), None)
+        if not isinstance(value, str):
+            return None
+        for kind, text in links_in(value):
+            key = _key(text, kind)
+            argument = Argument("link", kind=kind)
+            if key is None or not (
+                self._was_typed(argument, text, key) or key in self._facts.get((kind, ""), _NO_FACTS)
+            ):
+                return text
+        return None
+
+    def _index(self, value: str, origin: Origin) -> None:
+        words = tuple(token.text.casefold() for token in tokens_of(value[:_LONGEST_RUN]))
+        if words and len(value) <= _LONGEST_RUN:
+            runs = self._runs.setdefault(words[0], [])
+            runs.append((words, origin))
+            runs.sort(key=lambda run: -len(run[0]))
+
+    def _composed(self, value: str) -> Origin | None:
+        """The origin of text that consists of nothing but typed words and system values; None if it has more."""
+        if len(value) > _LONGEST_COMPOSED:
+            return None
+        tokens = tokens_of(value)
+        between = value
+        for token in reversed(tokens):
+            between = between[: token.start] + between[token.end :]
+        if not between.isascii():
+            return None
+        words = [token.text.casefold() for token in tokens]
+        index = 0
+        level: Confidentiality = "public"
+        while index < len(words):
+            for run, origin in self._runs.get(words[index], ()):
+                if tuple(words[index : index + len(run)]) == run:
+                    index += len(run)
+                    level = highest(level, origin.confidentiality)
+                    break
+            else:
+                if words[index] not in self._starts:
+                    return None
+                index += 1
+        return Origin("system", level, "composed of your words and system values")
 
     def _was_typed(self, argument: Argument, value: Json, key: str) -> bool:
         if not self._typed:
@@ -116,7 +177,7 @@ class Provenance:
             return bool(re.search(rf"(?<![^\s'\"`(]){re.escape(value)}(?![^\s'\"`).,;]|[.,;]\S)", self._text))
         if kind == "url":
             return any(token.kind in ("url", "name") and _url_key(token.text) == key for token in self._typed)
-        if kind == "text" and len(value) > _LONGEST_PHRASE:
+        if kind in _PROSE and len(value) > _LONGEST_RUN:
             return False
         exact = kind in ("path", "id", "account")
         words = [value] if value.casefold() in self._starts else [token.text for token in tokens_of(value)]

@@ -5,6 +5,7 @@ counts when the text says what it is: "file 13", "id 13", "#13".
 """
 
 import re
+import unicodedata
 from dataclasses import dataclass
 from typing import Literal
 
@@ -34,6 +35,16 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.IGNORECASE,
 )
+# Endings by which mail and chat programs turn a bare name into a link; two-letter ones are countries, except those that
+# people know as endings of files.
+_LINKED = frozenset(
+    {"com", "net", "org", "edu", "gov", "info", "biz", "app", "dev", "site", "online", "shop", "store", "xyz", "top"}
+    | {"club", "live", "link", "page", "cloud", "tech", "icu", "vip"}
+)
+_FILE_ENDINGS = frozenset({"md", "py", "sh", "rs", "js", "ts", "pl", "rb", "cc", "gz", "db", "so", "go", "am", "pm"})
+_BARE_HOST = re.compile(r"(?:[a-z0-9-]+\.)+([a-z]{2,})(?:[/:].*)?", re.IGNORECASE)
+_ACCOUNT = re.compile(r"\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]){10,30}\b")
+_INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]")
 _DIGITS = re.compile(r"\d+")
 _PLAIN_NUMBER = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:[.]\d+)?")
 
@@ -89,6 +100,29 @@ def days_of(token: Token) -> list[Day]:
     month = _MONTHS.index(name.group()[:3]) + 1
     year = next((number for number in numbers if number > 31), None)
     return [Day(month, number, year) for number in numbers if number <= 31]
+
+
+def links_in(text: str) -> list[tuple[Literal["url", "recipient", "account"], str]]:
+    """Everything in a message that a reader may follow: links, also bare host names, mail addresses, account numbers.
+
+    Compatibility forms and invisible characters are undone first, as the reader's program or eye does.
+    """
+    if not text.isascii():
+        text = _INVISIBLE.sub("", unicodedata.normalize("NFKC", text)).replace("\u3002", ".")
+    found: list[tuple[Literal["url", "recipient", "account"], str]] = [
+        ("account", match.group()) for match in _ACCOUNT.finditer(text)
+    ]
+    for token in tokens_of(text):
+        if token.kind == "url":
+            found.append(("url", token.text))
+        elif token.kind == "email":
+            found.append(("recipient", token.text))
+        elif token.kind == "name":
+            host = _BARE_HOST.fullmatch(token.text)
+            ending = host.group(1).lower() if host else ""
+            if ending in _LINKED or (len(ending) == 2 and ending not in _FILE_ENDINGS) or "://" in token.text:
+                found.append(("url", token.text))
+    return found
 
 
 def number_of(text: str) -> float | None:

@@ -1,0 +1,137 @@
+"""A small Gaussian process over the knobs: which untried point promises the largest improvement."""
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.floating[Any]]
+
+# Length scales of the unit cube (per square root of a dimension) and noise-to-signal ratios that are tried.
+_LENGTHS = (0.15, 0.35, 0.8, 2.0)
+_NOISES = (1e-4, 1e-2, 0.1, 0.5)
+
+
+@dataclass(frozen=True)
+class Surrogate:
+    """A fitted process: Matérn 5/2 kernel, one length scale per coordinate, zero mean over standardised values.
+
+    Rasmussen & Williams, Gaussian Processes for Machine Learning (2006), algorithm 2.1, with the signal variance
+    integrated out against a weak inverse-gamma prior.
+    """
+
+    points: "Array"
+    weights: "Array"
+    root: "Array"
+    dual: "Array"
+    variance: float
+
+    def predict(self, points: "Array") -> "tuple[Array, Array]":
+        """Mean and standard deviation at each point, in standardised units."""
+        import numpy as np
+
+        across = _kernel(_distances(points * self.weights, self.points * self.weights))
+        solved = np.linalg.solve(self.root, across.T)
+        spread = np.maximum(1e-10, 1.0 - (solved * solved).sum(axis=0)) * self.variance
+        return solved.T @ self.dual, np.sqrt(spread)
+
+
+def fit(points: "Array", values: "Array", noise: float, runs: "Array") -> Surrogate:
+    """The process of highest marginal likelihood on a small grid, then once along each coordinate.
+
+    Args:
+        points: one row of coordinates for each observation.
+        values: standardised, lower is better.
+        noise: standard deviation of one measurement in the same units; the ratio of noise to signal is not taken
+            below what it implies.
+        runs: how many measurements each value is the mean of.
+    """
+    import numpy as np
+
+    count, width = points.shape
+    squares = (points[:, None, :] - points[None, :, :]) ** 2
+
+    def likelihood(inverse: "Array", ratio: float) -> "tuple[float, Surrogate | None]":
+        covariance = _kernel(squares @ inverse)
+        covariance[np.diag_indices(count)] += ratio / runs
+        try:
+            root: Array = np.linalg.cholesky(covariance)
+        except np.linalg.LinAlgError:
+            return -math.inf, None
+        dual = np.linalg.solve(root, values)
+        variance = float(dual @ dual + 0.5) / (count + 0.5)
+        roots: Array = np.sqrt(inverse)
+        fitted = Surrogate(points, roots, root, dual, variance)
+        return float(-0.5 * count * math.log(variance) - np.log(np.diag(root)).sum()), fitted
+
+    floor = min(max(noise * noise, _NOISES[0]), _NOISES[-1])
+    ratios = [ratio for ratio in _NOISES if ratio >= floor]
+    tried = [
+        (*likelihood(np.full(width, 1.0 / (length * length * width)), ratio), ratio)
+        for length in _LENGTHS
+        for ratio in ratios
+    ]
+    best, chosen, ratio = max(tried, key=lambda each: each[0])
+    assert chosen is not None, "a kernel of distinct points with noise is positive definite"
+    if count >= 2 * width:
+        for column in range(width):
+            for factor in (1 / 9, 4.0):
+                inverse = chosen.weights**2
+                inverse[column] *= factor
+                score, other = likelihood(inverse, ratio)
+                if other is not None and score > best:
+                    best, chosen = score, other
+                    break
+    return chosen
+
+
+def standardised(values: "Array") -> "tuple[Array, float]":
+    """Values with mean 0 and deviation 1 after cutting what is far worse than the median, and the unit of that scale.
+
+    How bad a bad value is says nothing about where the best one lies, but would flatten everything else.
+    """
+    import numpy as np
+
+    low = float(values.min())
+    unit = float(np.median(values)) - low or float(values.std()) or 1.0
+    cut = np.minimum((values - low) / unit, 2.0)
+    spread = float(cut.std()) or 1.0
+    return (cut - cut.mean()) / spread, unit * spread
+
+
+def expected_improvement(mean: "Array", spread: "Array", target: float) -> "Array":
+    """Over `target`, for minimisation (Jones, Schonlau & Welch 1998)."""
+    import numpy as np
+
+    gap = (target - mean) / spread
+    density = np.exp(-0.5 * gap * gap) / math.sqrt(2 * math.pi)
+    below: Array = 0.5 * (1.0 + _erf(gap / math.sqrt(2)))
+    return spread * (gap * below + density)
+
+
+def _kernel(squared: "Array") -> "Array":
+    import numpy as np
+
+    scaled = np.sqrt(5.0 * squared)
+    covariance: Array = (1.0 + scaled + scaled * scaled / 3.0) * np.exp(-scaled)
+    return covariance
+
+
+def _distances(one: "Array", other: "Array") -> "Array":
+    import numpy as np
+
+    squared: Array = (one * one).sum(1)[:, None] + (other * other).sum(1)[None] - 2.0 * one @ other.T
+    return np.maximum(0.0, squared)
+
+
+def _erf(x: "Array") -> "Array":
+    """Abramowitz & Stegun 7.1.26, error below 1.5e-7; numpy has none and scipy is not a dependency."""
+    import numpy as np
+
+    t = 1.0 / (1.0 + 0.3275911 * np.abs(x))
+    tail = ((((1.061405429 * t - 1.453152027) * t + 1.421413741) * t - 0.284496736) * t + 0.254829592) * t
+    signed: Array = np.sign(x) * (1.0 - tail * np.exp(-x * x))
+    return signed

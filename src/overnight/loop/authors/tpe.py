@@ -1,0 +1,80 @@
+"""One ask of Optuna's tree-structured Parzen estimator over a given window of results; nothing is kept between asks."""
+
+import warnings
+from collections.abc import Sequence
+from datetime import datetime
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from overnight.loop.knobs.space import Space
+
+if TYPE_CHECKING:
+    from optuna.distributions import BaseDistribution
+
+_lock = Lock()
+_EPOCH = datetime.fromtimestamp(0)
+
+
+def ask(
+    space: Space,
+    points: Sequence[Sequence[float]],
+    losses: Sequence[float],
+    pending: Sequence[Sequence[float]],
+    seed: int,
+) -> list[float]:
+    """The point that Optuna's sampler proposes after these results; the same arguments give the same answer.
+
+    A fresh study and sampler each time costs less than one evaluation and makes a resumed run go on identically. The
+    storage hands out the window as it is: Optuna's own would copy each trial, 10 ms for a hundred of them.
+
+    Args:
+        space: what the points mean.
+        points: results so far, oldest first.
+        losses: of each point, lower is better, all finite.
+        pending: being evaluated now; the sampler avoids them (constant liar).
+        seed: of this ask.
+    """
+    import optuna
+    from optuna.distributions import CategoricalDistribution, FloatDistribution
+    from optuna.trial import FrozenTrial, TrialState
+
+    distributions: dict[str, BaseDistribution] = {
+        f"{column:04d}": CategoricalDistribution(range(len(knob.choices))) if knob.choices else FloatDistribution(0, 1)
+        for column, knob in enumerate(space.knobs)
+    }
+
+    def trial(number: int, point: Sequence[float], loss: float | None) -> FrozenTrial:
+        params: dict[str, Any] = {
+            name: round(code) if knob.choices else code
+            for name, knob, code in zip(distributions, space.knobs, point, strict=True)
+        }
+        done = loss is not None
+        return FrozenTrial(
+            number=number,
+            state=TrialState.COMPLETE if done else TrialState.RUNNING,
+            value=loss,
+            datetime_start=_EPOCH,
+            datetime_complete=_EPOCH if done else None,
+            params=params,
+            distributions=distributions,
+            user_attrs={},
+            system_attrs={},
+            intermediate_values={},
+            trial_id=number,
+        )
+
+    window = [trial(10 + number, point, loss) for number, (point, loss) in enumerate(zip(points, losses, strict=True))]
+    window += [trial(10 + len(window) + number, point, None) for number, point in enumerate(pending)]
+
+    class Window(optuna.storages.InMemoryStorage):
+        def get_all_trials(self, *args: Any, **kwargs: Any) -> list[FrozenTrial]:
+            states = kwargs.get("states")
+            return [each for each in window if states is None or each.state in states]
+
+    with _lock, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        sampler = optuna.samplers.TPESampler(n_startup_trials=1, multivariate=True, constant_liar=True, seed=seed)
+        study = optuna.create_study(storage=Window(), sampler=sampler)
+        asked = study.ask(distributions).params
+    return [float(asked[name]) for name in distributions]

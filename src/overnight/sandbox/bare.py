@@ -3,7 +3,7 @@ trampoline, which Landlock shares.
 """
 
 import contextlib
-import json
+import marshal
 import os
 import re
 import shutil
@@ -17,7 +17,8 @@ from pathlib import Path
 
 from overnight.sandbox.cgroup import Hierarchy, start_ticks
 from overnight.sandbox.command import Command, Finished, Mount, SandboxName, check
-from overnight.sandbox.process import Keeper, run_kept
+from overnight.sandbox.keeper import Keeper
+from overnight.sandbox.process import run_kept
 
 _TRAMPOLINE = str(Path(__file__).with_name("trampoline.py"))
 _TMP = "overnight-tmp"
@@ -45,7 +46,7 @@ def trampoline(command: Command, confinement: Mapping[str, object]) -> Keeper:
     fixed = {"argv": command.argv, "cwd": command.cwd, "env": dict(command.env), "parent": os.getpid()}
     return Keeper(
         argv=lambda config: [sys.executable, "-I", "-S", _TRAMPOLINE, str(config)],
-        config=lambda report: json.dumps({**fixed, **confinement, "report": report}).encode(),
+        config=lambda report: marshal.dumps({**fixed, **confinement, "report": report}),
         fds=(),
         stop=signal.SIGTERM,
     )

@@ -7,14 +7,19 @@ import functools
 import os
 import shutil
 import signal
+import sys
+import tempfile
 import threading
 from pathlib import Path
 
 from overnight.core.errors import IsolationMissing
 from overnight.sandbox import seccomp
 from overnight.sandbox.cgroup import Hierarchy
-from overnight.sandbox.command import Command, Finished, SandboxName, check
-from overnight.sandbox.process import Keeper, run_kept
+from overnight.sandbox.command import Command, Finished, Mount, SandboxName, check
+from overnight.sandbox.egress import Egress, proxy_variables
+from overnight.sandbox.keeper import Keeper
+from overnight.sandbox.process import run_kept
+from overnight.sandbox.special import SpecialFiles
 from overnight.sandbox.system import system
 
 INSTALL_HINT = "install bubblewrap: apt-get install bubblewrap (or dnf, pacman, zypper)"
@@ -26,6 +31,8 @@ _STUBS = {
     "/etc/group": b"overnight:x:1000:\n",
     "/etc/nsswitch.conf": b"passwd: files\ngroup: files\nhosts: files dns\n",
 }
+_EGRESS = "/run/overnight"
+_PROXY_PORT = 3128
 _HOSTS = {"/etc/hosts": b"127.0.0.1 localhost overnight\n::1 localhost\n"}
 
 
@@ -52,10 +59,20 @@ class Bwrap:
         self._hierarchy = hierarchy
         self._filter = _in_memory(seccomp.program())
         self._prefix = _prefix()
+        self._special = SpecialFiles()
 
     def run(self, command: Command, cancel: threading.Event | None = None) -> Finished:
         """See `Sandbox.run`."""
         check(command, remaps=True)
+        if not command.hosts:
+            return self._run(command, cancel)
+        with tempfile.TemporaryDirectory(prefix="overnight-egress-") as folder:
+            Path(folder, "relay.py").touch()  # the mount point of the script
+            with Egress(command.hosts, f"{folder}/proxy") as egress:
+                finished = self._run(_relayed(command, Path(folder)), cancel)
+            return dataclasses.replace(finished, refused_hosts=egress.refused)
+
+    def _run(self, command: Command, cancel: threading.Event | None) -> Finished:
         files = _files() if command.network else {**_files(), **_hosts()}
         # Each start needs reading positions of its own.
         inherited = [
@@ -64,7 +81,7 @@ class Bwrap:
         words = ["--seccomp", str(inherited[0])]
         for path, fd in zip(files, inherited[1:], strict=True):
             words += ["--perms", "0444", "--file", str(fd), path]
-        words += _arguments(command)
+        words += _arguments(command, self._special)
         keeper = Keeper(
             argv=lambda config: [self._path, "--args", str(config), "--", *command.argv],
             config=lambda report: self._prefix + _joined(["--json-status-fd", str(report), *words]),
@@ -75,7 +92,18 @@ class Bwrap:
         return _translate(run_kept(keeper, command, self._hierarchy, cancel))
 
 
-def _arguments(command: Command) -> list[str]:
+def _relayed(command: Command, folder: Path) -> Command:
+    """`command`, started by a relay to the proxy whose socket is in `folder`."""
+    script = f"{_EGRESS}/relay.py"
+    return dataclasses.replace(
+        command,
+        argv=(sys.executable, "-I", "-S", script, f"{_EGRESS}/proxy", str(_PROXY_PORT), *command.argv),
+        env={**command.env, **proxy_variables(_PROXY_PORT)},
+        mounts=(*command.mounts, Mount(folder, _EGRESS), Mount(Path(__file__).with_name("relay.py"), script)),
+    )
+
+
+def _arguments(command: Command, special: SpecialFiles) -> list[str]:
     """Arguments that depend on the command, but for descriptors."""
     parts = system()
     words = ["--share-net"] if command.network else []
@@ -88,6 +116,9 @@ def _arguments(command: Command) -> list[str]:
     words += ["--remount-ro", "/dev"]
     for mount in command.mounts:
         words += ["--bind" if mount.writable else "--ro-bind", str(mount.source), mount.target]
+        if mount.target != _EGRESS:
+            for inner in special.within(mount.source, writable=mount.writable):
+                words += ["--ro-bind", os.devnull, os.path.normpath(f"{mount.target}/{inner}")]
     words += ["--remount-ro", "/", "--chdir", command.cwd]
     for name, value in command.env.items():
         words += ["--setenv", name, value]

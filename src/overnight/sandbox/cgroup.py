@@ -13,7 +13,7 @@ import re
 import signal
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 _NAME = re.compile(r"overnight-(\d+)-(\d+)-\d+")
@@ -30,7 +30,7 @@ class Hierarchy:
     """
 
     version: int
-    parents: Mapping[str, Path]
+    parents: Mapping[str, Path] = field(hash=False)
 
     @property
     def folders(self) -> tuple[Path, ...]:
@@ -82,7 +82,7 @@ def _find_v2(root: Path, own: Path) -> Hierarchy | None:
 
 
 def _can_make(folder: Path) -> bool:
-    probe = folder / f"overnight-{os.getpid()}-{start_ticks(os.getpid())}-{next(_counter)}"
+    probe = folder / f"{group_prefix()}{next(_counter)}"
     try:
         probe.mkdir()
         probe.rmdir()
@@ -101,8 +101,13 @@ def start_ticks(pid: int) -> int:
 
 
 @functools.cache
-def _identity(pid: int) -> str:
-    return f"overnight-{pid}-{start_ticks(pid)}"
+def _prefix_of(pid: int) -> str:
+    return f"overnight-{pid}-{start_ticks(pid)}-"
+
+
+def group_prefix() -> str:
+    """What the names of this process's groups start with."""
+    return _prefix_of(os.getpid())
 
 
 def _write(path: str, value: bytes) -> None:
@@ -129,7 +134,7 @@ class Group:
     """
 
     def __init__(self, hierarchy: Hierarchy, memory_bytes: int, pids: int) -> None:
-        name = f"{_identity(os.getpid())}-{next(_counter)}"
+        name = f"{group_prefix()}{next(_counter)}"
         self._version = hierarchy.version
         self._at = {controller: f"{parent}/{name}" for controller, parent in hierarchy.parents.items()}
         self._folders = tuple(dict.fromkeys(self._at.values()))

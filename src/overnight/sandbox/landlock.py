@@ -10,6 +10,7 @@ import functools
 import platform
 import threading
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from overnight.core.errors import IsolationMissing, UsageError
@@ -17,6 +18,7 @@ from overnight.sandbox import seccomp
 from overnight.sandbox.bare import private_tmp, trampoline
 from overnight.sandbox.cgroup import Hierarchy
 from overnight.sandbox.command import Command, Finished, SandboxName, check
+from overnight.sandbox.egress import Egress, proxy_variables
 from overnight.sandbox.process import run_kept
 from overnight.sandbox.syscalls import ARCHITECTURES
 from overnight.sandbox.system import system
@@ -70,8 +72,16 @@ class Landlock:
         """See `Sandbox.run`."""
         check(command, remaps=False)
         _check_nesting(command)
+        if not command.hosts:
+            return self._run(command, (), cancel)
+        with Egress(command.hosts, None) as egress:
+            proxied = replace(command, env={**command.env, **proxy_variables(egress.port)})
+            finished = self._run(proxied, (egress.port,), cancel)
+        return replace(finished, refused_hosts=egress.refused)
+
+    def _run(self, command: Command, ports: tuple[int, ...], cancel: threading.Event | None) -> Finished:
         with private_tmp(command) as prepared:
-            confinement = {"landlock": _rules(prepared), "filter": _filter(prepared).hex()}
+            confinement = {"landlock": _rules(prepared, ports), "filter": _filter(prepared)}
             return run_kept(trampoline(prepared, confinement), prepared, self._hierarchy, cancel)
 
 
@@ -92,10 +102,11 @@ def _check_nesting(command: Command) -> None:
 
 
 def _filter(command: Command) -> bytes:
-    return seccomp.program(inet="any" if command.network else "none", namespaces=False)
+    inet: seccomp.Internet = "any" if command.network else "tcp" if command.hosts else "none"
+    return seccomp.program(inet=inet, namespaces=False)
 
 
-def _rules(command: Command) -> Mapping[str, object]:
+def _rules(command: Command, ports: tuple[int, ...]) -> Mapping[str, object]:
     numbers = ARCHITECTURES[platform.machine()].numbers
     parts = system()
     read = [
@@ -114,6 +125,6 @@ def _rules(command: Command) -> Mapping[str, object]:
         "read": [path for path in read if Path(path).exists()],
         "write": [str(mount.source) for mount in command.mounts if mount.writable],
         "devices": [f"/dev/{name}" for name in _DEVICES if Path("/dev", name).exists()],
-        "connect": [],
+        "connect": list(ports),
         "network": command.network,
     }

@@ -11,6 +11,7 @@ from overnight.sandbox.bwrap import INSTALL_HINT, Bwrap
 from overnight.sandbox.cgroup import Hierarchy, find_hierarchy, sweep
 from overnight.sandbox.command import Command, Limits, Sandbox
 from overnight.sandbox.landlock import Landlock
+from overnight.sandbox.watch import ensure_warden
 
 SandboxChoice = Literal["auto", "bwrap", "landlock", "none"]
 
@@ -31,6 +32,7 @@ def open_sandbox(name: SandboxChoice = "auto") -> Sandbox:
     hierarchy = find_hierarchy()
     if hierarchy is not None:
         sweep(hierarchy)
+        ensure_warden(hierarchy)
     sweep_tmp()
     if name != "auto":
         return tried(name, hierarchy)

@@ -1,15 +1,16 @@
 """The keeper of commands that bubblewrap does not keep; run as `python -I -S trampoline.py FD`.
 
-It stands alone: nothing but the standard library's smallest parts. It reads a JSON object from FD to its end, becomes
-the one that orphans of the command fall to, starts the command with the given limits and confinement, reports how it
-ended (see `process`), and ends everything the command left. SIGTERM, which it also gets when the harness dies, makes
-it end the command at once. A keeper that could not confine says so on stderr and reports no end of the command.
+It stands alone: nothing but the standard library's smallest parts. It reads a marshalled mapping from FD (importing
+json would double its start), becomes the one that orphans of the command fall to, starts the command under the given
+confinement, reports how it ended (see `keeper`), and ends everything the command left. SIGTERM, which it also gets
+when the harness dies, makes it end the command at once. A keeper that could not confine says so on stderr and reports
+no end of the command.
 """
 
 from __future__ import annotations
 
 import ctypes
-import json
+import marshal
 import os
 import signal
 import struct
@@ -109,7 +110,7 @@ def _become(config: Mapping[str, Any], failed: int) -> NoReturn:
         if config["landlock"] is not None:
             drop_capabilities()
             restrict(config["landlock"])
-            install_filter(bytes.fromhex(config["filter"]))
+            install_filter(config["filter"])
     except OSError as error:
         os.write(failed, str(error).encode())
         os._exit(125)
@@ -174,7 +175,7 @@ def main(arguments: Sequence[str]) -> int:
         raw = source.read()
     if not raw:
         return 125  # the harness died before it could say what to do
-    config = json.loads(raw)
+    config = marshal.loads(raw)
     report = config["report"]
     os.set_inheritable(report, False)
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD, signal.SIGTERM})

@@ -1,0 +1,152 @@
+"""Starts the process that keeps a command confined.
+
+Every backend starts a *keeper* (bwrap, or our trampoline) that waits for its configuration on a pipe. So the keeper can
+be put under its limits before it does anything, and no start needs a slow fork of this process. The keeper reports on
+a second pipe, one JSON object a line: `{"exit-code": N}` or `{"signal": N}` when the command ended. A keeper that ends
+without could not isolate.
+"""
+
+import math
+import os
+import resource
+import signal
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from overnight.core.errors import IsolationMissing
+from overnight.sandbox.cgroup import Group
+from overnight.sandbox.command import Command
+from overnight.sandbox.processes import tasks_of
+
+READ_BYTES = 65536
+
+
+@dataclass(frozen=True)
+class Keeper:
+    """How to start one.
+
+    Attributes:
+        argv: from the descriptors it will find its configuration and report at.
+        config: from the descriptor of the report; what to write into the configuration pipe.
+        fds: further descriptors to inherit; closed by `run_kept`.
+        stop: the signal that makes it end everything and itself.
+        exec_failed: what its words start with when all is set up but the program cannot be started, if it does not
+            report that as exit code 127 itself.
+    """
+
+    argv: Callable[[int], list[str]]
+    config: Callable[[int], bytes]
+    fds: tuple[int, ...]
+    stop: signal.Signals
+    exec_failed: bytes | None = None
+
+
+@dataclass
+class Child:
+    process: subprocess.Popen[bytes]
+    stdout: int
+    stderr: int
+    report: int
+    pidfd: int
+
+    def close(self) -> None:
+        for fd in (self.stdout, self.stderr, self.report, self.pidfd):
+            os.close(fd)
+
+
+def start(keeper: Keeper, command: Command, group: Group | None) -> Child:
+    opened: list[int] = list(keeper.fds)
+
+    def pipe() -> tuple[int, int]:
+        ends = os.pipe()
+        opened.extend(ends)
+        return ends
+
+    kept: tuple[int, ...] = ()
+    try:
+        stdout, stdout_in = pipe()
+        stderr, stderr_in = pipe()
+        report, report_in = pipe()
+        config_out, config = pipe()
+        stdin = _stdin(command.stdin)
+        opened.append(stdin)
+        try:
+            process = subprocess.Popen(
+                keeper.argv(config_out),
+                stdin=stdin,
+                stdout=stdout_in,
+                stderr=stderr_in,
+                pass_fds=(*keeper.fds, config_out, report_in),
+                env={},
+                cwd="/",
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise IsolationMissing(f"{keeper.argv(config_out)[0]} does not start: {error}") from error
+        try:
+            pidfd = os.pidfd_open(process.pid)
+            opened.append(pidfd)
+            if group is not None:
+                group.add(process.pid)
+            _limit(process.pid, command, grouped=group is not None)
+            os.close(config_out)
+            opened.remove(config_out)
+            _write_all(config, keeper.config(report_in))
+        except BaseException as error:
+            process.kill()
+            process.wait()
+            if isinstance(error, BrokenPipeError):
+                words = os.read(stderr, READ_BYTES).decode(errors="replace").strip()
+                raise IsolationMissing(f"isolation failed: {words}", hint="overnight doctor") from error
+            if isinstance(error, OSError):
+                raise IsolationMissing(f"limits could not be set: {error}", hint="overnight doctor") from error
+            raise
+        kept = (stdout, stderr, report, pidfd)
+        return Child(process, stdout, stderr, report, pidfd)
+    finally:
+        for fd in opened:
+            if fd not in kept:
+                os.close(fd)
+
+
+def _stdin(data: bytes) -> int:
+    if not data:
+        return os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+    fd = os.memfd_create("stdin", os.MFD_CLOEXEC)
+    _write_all(fd, data)
+    os.lseek(fd, 0, os.SEEK_SET)
+    return fd
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+def _limit(pid: int, command: Command, *, grouped: bool) -> None:
+    """Per-process limits, inherited by all that the keeper starts."""
+    limits = command.limits
+    wanted = [
+        (resource.RLIMIT_CORE, 0, 0),
+        (resource.RLIMIT_FSIZE, limits.disk_bytes, limits.disk_bytes),
+        (resource.RLIMIT_NOFILE, 4096, 4096),
+    ]
+    if limits.cpu_s is not None:
+        whole = math.ceil(limits.cpu_s)
+        wanted.append((resource.RLIMIT_CPU, whole, whole + 1))
+    if not grouped:
+        # The user's processes are counted all together, other workers' included; Census counts ours exactly. Resident
+        # memory cannot be limited; private memory can, without forbidding what is reserved but not used.
+        if os.getuid() != 0:  # the kernel exempts root
+            tasks = tasks_of(os.getuid()) + 2 * limits.pids
+            wanted += [(resource.RLIMIT_NPROC, tasks, tasks)]
+        wanted += [(resource.RLIMIT_DATA, limits.memory_bytes, limits.memory_bytes)]
+    for kind, soft, hard in wanted:
+        ceiling = resource.prlimit(pid, kind)[1]
+        if ceiling != resource.RLIM_INFINITY:
+            soft, hard = min(soft, ceiling), min(hard, ceiling)
+        resource.prlimit(pid, kind, (soft, hard))
+    if command.cpus is not None:
+        os.sched_setaffinity(pid, command.cpus)

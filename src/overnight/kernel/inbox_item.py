@@ -1,0 +1,109 @@
+"""What waits for a person (`Item`), what they said (`Vote`), and what a vote signs."""
+
+import json
+import sqlite3
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, cast
+
+from overnight.core.escape import visible
+from overnight.kernel.canonical import Json, canonical_json
+
+Kind = Literal["approval", "trust", "result", "wiki", "skill", "stopped"]
+State = Literal["pending", "approved", "denied", "expired", "used"]
+"""`approved` until its one use or its expiry; `expired` counts as a no."""
+
+COLUMNS = (
+    "id, kind, binding, title, request, session, tenant, agent, needed, created_at, expires_at, used_at"  # as in Item
+)
+
+
+@dataclass(frozen=True)
+class Item:
+    """One thing that waits, or waited, for a person.
+
+    Attributes:
+        id: unique, sorts by time.
+        kind: what is asked for.
+        binding: SHA-256 of the canonical JSON of `bound`; what a yes is good for.
+        title: one line; may hold untrusted text.
+        bound: what is asked for, complete.
+        context: what else a person should know: reasons, where values came from, what would change. Untrusted text.
+        session: of the asking agent; empty where none asks.
+        tenant: who pays.
+        agent: who asks.
+        needed: how many different approvers must say yes.
+        created_at: seconds since the epoch.
+        expires_at: when it counts as denied; None waits for ever.
+        used_at: when its yes was used up.
+    """
+
+    id: str
+    kind: Kind
+    binding: str
+    title: str
+    bound: Mapping[str, Json]
+    context: Mapping[str, Json]
+    session: str
+    tenant: str
+    agent: str
+    needed: int
+    created_at: float
+    expires_at: float | None
+    used_at: float | None
+
+    def to_json(self) -> dict[str, Json]:
+        """One document of `inbox --json`; text is as it came, escaping is JSON's."""
+        return {
+            "id": self.id,
+            "kind": self.kind,
+            "title": self.title,
+            "binding": self.binding,
+            "bound": dict(self.bound),
+            "context": dict(self.context),
+            "session": self.session,
+            "tenant": self.tenant,
+            "agent": self.agent,
+            "needed": self.needed,
+            "created_at": self.created_at,
+            "expires_at": self.expires_at,
+        }
+
+    def text(self) -> str:
+        """For people: every line, with whatever acts or hides in a terminal spelt out."""
+        lines = [f"{visible(self.id)}  {self.kind}: {visible(self.title, limit=300)}"]
+        for part in (self.bound, self.context):
+            for key, value in part.items():
+                lines += _lines(visible(key), value, "  ")
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True, slots=True)
+class Vote:
+    """One approver's decision on one item. `why` is theirs, `name` that of the credential."""
+
+    approver: str
+    name: str
+    verdict: Literal["approve", "deny"]
+    why: str
+    at: float
+
+
+def ballot(item: Item, verdict: str, why: str, at: float) -> bytes:
+    """What an approver signs."""
+    return canonical_json(["overnight vote 1", item.id, item.binding, item.needed, verdict, why, at])
+
+
+def from_row(row: sqlite3.Row) -> Item:
+    """The item in a row of `COLUMNS`."""
+    values = dict(row)
+    request = cast(dict[str, Mapping[str, Json]], json.loads(values.pop("request")))
+    return Item(**values, bound=request["bound"], context=request["context"])
+
+
+def _lines(key: str, value: Json, indent: str) -> list[str]:
+    if isinstance(value, Mapping) and value:
+        nested = [_lines(visible(name), item, indent + "  ") for name, item in value.items()]
+        return [f"{indent}{key}:", *(line for lines in nested for line in lines)]
+    shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=True, sort_keys=True)
+    return [f"{indent}{key}: {visible(shown, limit=2000)}"]

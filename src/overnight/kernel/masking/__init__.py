@@ -4,6 +4,7 @@ that may have them. See `docs/masking.md`.
 
 from overnight.kernel.masking.kinds import KINDS, PERSONAL, SECRETS, Finding, Kind
 from overnight.kernel.masking.masker import Masked, Masker, MaskingSettings, Sink, Unmasked
+from overnight.kernel.masking.stream import MaskStream, UnmaskStream
 from overnight.kernel.masking.vault import Owner, Vault
 
 __all__ = [
@@ -12,11 +13,13 @@ __all__ = [
     "SECRETS",
     "Finding",
     "Kind",
+    "MaskStream",
     "Masked",
     "Masker",
     "MaskingSettings",
     "Owner",
     "Sink",
+    "UnmaskStream",
     "Unmasked",
     "Vault",
 ]

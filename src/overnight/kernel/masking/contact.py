@@ -18,7 +18,7 @@ _SPELT: Final = re.compile(
     r"([\w\-]{1,63}(?:(?:\s?[\[({<]\s?(?:dot|\.)\s?[\])}>]\s?|\s(?:dot|DOT)\s|\.)[\w\-]{1,63}){1,6})",
     re.IGNORECASE,
 )
-_SPELT_MARK: Final = re.compile(r"[\[({<]\s?(?:at|@|dot)\s?[\])}>]|\sdot\s", re.IGNORECASE)
+_SPELT_MARK: Final = re.compile(r"[\[({<] ?(?:at|@|dot) ?[\])}>]")
 _BRACKETED: Final = re.compile(r"\s?[\[({<]\s?(at|@|dot|\.)\s?[\])}>]\s?|\s(at|dot)\s", re.IGNORECASE)
 
 # ITU-T E.164 country codes, 2023.
@@ -26,19 +26,20 @@ _CODES: Final = re.compile(
     r"1|7|2(?:0|7|1[123568]|[2346]\d|5[0-8]|9[01789])|3(?:[0123469]|5\d|7[0-8]|8[0-35-79])|4(?:[013-9]|2[013])|5(?:[1-8]|0\d|9\d)|"
     r"6(?:[0-6]|7[02-9]|8[0-35-9]|9[0-2])|8(?:[1246]|0[08]|5[02356]|7[0-9]|8[0-68])|9(?:[0-58]|6[0-8]|7[0-79]|9[2-68])"
 )
-_INTERNATIONAL: Final = re.compile(
-    r"(?<![\w+])(\+|00(?=[1-9]))[ ]?((?:\(?\d\)?[ ./\-]{0,2}(?:\(0\)[ ]?)?){7,17}\d)(?![\d])"
-)
+_INTERNATIONAL: Final = re.compile(r"(?:\+|00(?=[1-9])) ?((?:\(?\d\)?[ ./\-]{0,2}(?:\(0\) ?)?){7,17}\d)(?!\d)")
+_LEAD: Final = re.compile(r"(?<![\w+])(?:\+ ?\(?|00|\()[\d ()./\-]{0,14}\Z")
 _NORTH_AMERICAN: Final = re.compile(
-    r"(?<![\w.+\-/])(?:1[ .\-])?(?:\([2-9]\d{2}\)[ .\-]?|[2-9]\d{2}([.\-]))[2-9]\d{2}[ .\-]\d{4}(?![\w\-]|\.\d)(?:\s?(?:x|ext\.?)\s?\d{1,5})?"
+    r"(?:\+?1[ .\-])?(?:\([2-9]\d{2}\)[ .\-]?|[2-9]\d{2}[.\-])[2-9]\d{2}[ .\-]\d{4}(?![\w\-]|\.\d)"
+    r"(?: ?(?:x|ext\.?) ?\d{1,5})?"
 )
-_NATIONAL: Final = re.compile(r"(?<![\w.])\(?\d(?:[ ./\-()]{0,2}\d){5,14}(?!\w)")
-_PHONE_WORD: Final = re.compile(
-    r"\b(?:tele?phone?|tel|phone|mobile?|cell(?:phone)?|fax|call|dial|sms|whatsapp|signal|hotline|text(?: me)?|reach (?:me|us)|"
-    r"handy|mobil|rufnummer|telefon\w*|anruf\w*|portable|telefono|telefoon|movil|celular|telemovel|telefone|"
-    r"cellulare|telefonnummer|gsm|nummer|komorka|numer)s?\b",
-    re.IGNORECASE,
+_NATIONAL: Final = re.compile(r"\(?\d(?:[ ./\-()]{0,2}\d){5,14}(?!\w)")
+_DATE: Final = re.compile(r"\d{4}-\d\d-\d\d|\d\d[./]\d\d[./]\d{4}")
+_PHONE_WORDS: Final = (
+    "phone tel telefon mobil cell fax call dial sms whatsapp signal hotline text reach handy rufnummer anruf portable "
+    "movil celular telemovel cellulare gsm nummer numer komorka contact"
 )
+_WORDS: Final = tuple(_PHONE_WORDS.split())
+_WORD: Final = re.compile(rf"\b(?:{'|'.join(sorted(map(re.escape, _WORDS), key=len, reverse=True))})|phone")
 
 
 def _top_level() -> frozenset[str]:
@@ -51,17 +52,28 @@ _TOP_LEVEL: Final = _top_level()
 
 def emails(text: str) -> Iterator[Span]:
     """Addresses, written plainly, back to front, or with the signs spelt out."""
-    at = text.find("@")
-    while at >= 0:
+    for at in _positions(text, "@"):
         span = _email(text, at) or _backward_email(text, at)
         if span:
             yield span
-        at = text.find("@", at + 1)
-    if _SPELT_MARK.search(text):
-        for match in _SPELT.finditer(text):
-            value = _BRACKETED.sub(lambda m: "@" if (m[1] or m[2]).lower() in ("at", "@") else ".", match[0]).lower()
-            if value.count("@") == 1 and value.rsplit(".", 1)[-1] in _TOP_LEVEL:
-                yield Span(match.start(), match.end(), "email", "spelt-out", value)
+    lower = text.lower()
+    done = 0
+    for at in (*(mark.start() for mark in _SPELT_MARK.finditer(lower)), *_positions(lower, " dot ")):
+        # Around the sign only: this expression over all of a text costs more than the rest of this module.
+        match = _SPELT.search(text, max(done, at - 80), at + 160)
+        if match is None:
+            continue
+        value = _BRACKETED.sub(lambda m: "@" if (m[1] or m[2]).lower() in ("at", "@") else ".", match[0]).lower()
+        if value.count("@") == 1 and value.rsplit(".", 1)[-1] in _TOP_LEVEL:
+            done = match.end()
+            yield Span(match.start(), match.end(), "email", "spelt-out", value)
+
+
+def _positions(text: str, part: str) -> Iterator[int]:
+    at = text.find(part)
+    while at >= 0:
+        yield at
+        at = text.find(part, at + 1)
 
 
 def _email(text: str, at: int) -> Span | None:
@@ -106,26 +118,42 @@ def _backward_email(text: str, at: int) -> Span | None:
     return Span(domain.start(), local.end(), "email", "backwards", text[domain.start() : local.end()][::-1].lower())
 
 
-def phones(text: str) -> Iterator[Span]:
-    """Numbers in international form, in the North American form, and in any national form beside a word for telephone."""
-    if "+" in text or "00" in text:
-        for match in _INTERNATIONAL.finditer(text):
-            digits = re.sub(r"\D", "", match[2].replace("(0)", ""))
-            if not 8 <= len(digits) <= 15 or _CODES.match(digits) is None:
-                continue
-            # 00 begins many numbers that are none of telephones; groups tell, or a word does.
-            if match[1] == "+" or (digits != match[2] and " " in match[2]) or _worded(text, match.start()):
-                yield Span(match.start(), match.end(), "phone", "international", f"+{digits}")
-    for match in _NORTH_AMERICAN.finditer(text):
-        yield Span(match.start(), match.end(), "phone", "north-american", "+1" + re.sub(r"\D", "", match[0])[-10:])
-    for word in _PHONE_WORD.finditer(text):
-        near = _NATIONAL.search(text, word.end(), min(len(text), word.end() + 48))
-        if near and "\n\n" not in text[word.end() : near.start()]:
-            digits = re.sub(r"\D", "", near[0])
-            # Seven digits or more, or six in groups; fewer are extensions and counts.
-            if 7 <= len(digits) <= 15 and re.fullmatch(r"\d{4}-\d\d-\d\d.*", near[0]) is None:
-                yield Span(near.start(), near.end(), "phone", "national", digits)
+def phone(text: str, start: int, end: int) -> Span | None:
+    """The telephone number that the run of digits `start:end` belongs to, if it does.
+
+    International form counts by itself, so does the North American one with its separators; any other national form
+    needs a word for telephone in the forty characters before it.
+    """
+    lead = _LEAD.search(text, max(0, start - 18), start)
+    first = lead.start() if lead else start
+    if text.startswith("00", start) and not (start and text[start - 1].isalnum()):
+        first = min(first, start)
+    elif first == start and start and text[start - 1] == "+":
+        first = start - 1
+    clear = first == 0 or not (text[first - 1].isalnum() or text[first - 1] in "_+.")
+    match = _INTERNATIONAL.match(text, first) if clear else None
+    if match:
+        digits = re.sub(r"\D", "", match[1].replace("(0)", ""))
+        grouped = match[0][0] == "+" or " " in match[1]
+        if 8 <= len(digits) <= 15 and _CODES.match(digits) and (grouped or _worded(text, first)):
+            return Span(first, match.end(), "phone", "international", f"+{digits}")
+    for begin in dict.fromkeys((first, start)):
+        if begin and (text[begin - 1].isalnum() or text[begin - 1] in "_+./-"):
+            continue
+        match = _NORTH_AMERICAN.match(text, begin)
+        if match:
+            return Span(begin, match.end(), "phone", "north-american", "+1" + re.sub(r"\D", "", match[0])[-10:])
+    match = _NATIONAL.match(text, first) or _NATIONAL.match(text, start)
+    if (
+        match
+        and 7 <= sum(map(str.isdigit, match[0])) <= 15
+        and not _DATE.match(match[0])
+        and _worded(text, match.start())
+    ):
+        return Span(match.start(), match.end(), "phone", "national", re.sub(r"\D", "", match[0]))
+    return None
 
 
 def _worded(text: str, at: int) -> bool:
-    return _PHONE_WORD.search(text, max(0, at - 40), at) is not None
+    before = text[max(0, at - 40) : at].lower()
+    return any(word in before for word in _WORDS) and _WORD.search(before) is not None and "\n\n" not in before

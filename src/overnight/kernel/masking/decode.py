@@ -10,6 +10,11 @@ from typing import Final
 
 from overnight.kernel.masking.view import Edit, View
 
+# How much of its surroundings an encoded stretch keeps, for the context of what it says; and what stands for the rest,
+# which no finder reads across.
+_NEAR: Final = 200
+_LEFT_OUT: Final = "\n\ufffc\n"
+
 DEPTH: Final = 3
 """How many encodings on top of each other are taken off."""
 
@@ -28,34 +33,54 @@ _ASCII: Final = re.compile(
 )
 _MIXED: Final = re.compile(r"(?=[^a-z]*[a-z])(?=[^A-Z]*[A-Z])(?=[^0-9]*[0-9]).{16}")
 _WRAPPED: Final = re.compile(r"[ \t>]*\r?\n[ \t>]*")
-_HEX: Final = re.compile(r"(?:0[xX])?[0-9A-Fa-f]{2}(?:(?:[ :,;\-]{0,2}|[ ,]{0,2}0[xX]|\s?\n)[0-9A-Fa-f]{2}){5,}")
+_HEX: Final = re.compile(r"(?:[0-9A-Fa-f]{2}){6,}(?:\r?\n(?:[0-9A-Fa-f]{2}){6,}){0,4096}")
+_HEX_RUN: Final = re.compile(r"[0-9A-Fa-f]{12}")
+# Bytes apart from each other; the first is an ASCII character's, which spares a try at every word with a to f.
+_SPACED: Final = re.compile(r"[2-7][0-9A-Fa-f](?:(?:[ :,;\-]{1,2}|[ ,]{0,2}0[xX])[0-9A-Fa-f]{2}){5,}")
 _HEX_PAIR: Final = re.compile(r"(?:0[xX])?([0-9A-Fa-f]{2})")
-_DECIMAL: Final = re.compile(r"(?<![\d.])\d{2,3}(?:[,;] ?\d{2,3}| \d{2,3}){7,}(?![\d.])")
-_PERCENT: Final = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
-_QUOTED: Final = re.compile(r"(?:=[0-9A-F]{2})+|=\r?\n")
+_DECIMAL: Final = re.compile(r"\d(?<![\d.]\d)\d{1,2}(?:[,;] ?\d{2,3}| \d{2,3}){7,}(?![\d.])")
+_PERCENT: Final = re.compile(r"%[0-9A-Fa-f]{2}(?:%[0-9A-Fa-f]{2})*")
+_QUOTED: Final = re.compile(r"=[0-9A-F]{2}(?:=[0-9A-F]{2})*|=\r?\n")
+# `x=42` is an assignment in most texts; these are seen in quoted-printable only.
+_QUOTED_MARK: Final = re.compile(r"=(?:3D|20\r?\n|(?<=[^=\s]=)\r?\n(?=\w)|[0-9A-F]{2}=[0-9A-F]{2})")
 _ENTITY: Final = re.compile(r"&(?:#\d{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,30});")
 _ESCAPE: Final = re.compile(
-    r"\\+(?:u\{([0-9A-Fa-f]{1,6})\}|[uU]([0-9A-Fa-f]{8}|[0-9A-Fa-f]{4})|x([0-9A-Fa-f]{2})|([0-3][0-7]{2}))"
+    r"\\\\*(?:u\{([0-9A-Fa-f]{1,6})\}|[uU]([0-9A-Fa-f]{8}|[0-9A-Fa-f]{4})|x([0-9A-Fa-f]{2})|([0-3][0-7]{2}))"
 )
 _LINES: Final = {ord(char): " " for char in "\t\n\r"}
 _READABLE: Final = re.compile(r"[\t\n\r\x20-\x7e]{6,}")
 
 
-def decoded(view: View) -> View | None:
-    """`view` with one layer of every encoding replaced by what it says; None if there is none to take off."""
+def decoded(view: View, long_words: str) -> View | None:
+    """`view` with one layer of every encoding replaced by what it says; None if there is none to take off.
+
+    What is far from anything encoded was searched before and is left out.
+
+    Args:
+        view: what to decode.
+        long_words: the words of `view` of twelve characters and more; base64 and hexadecimal hide in nothing shorter.
+    """
     text = view.text
-    found: list[Edit] = []
-    for finder in (_escapes, _hexadecimal, _base64):
-        found += finder(text)
+    found = list(_escapes(text))
+    if _HEX_RUN.search(long_words):
+        found += _hexadecimal(text)
+    found += _separated(text)
+    if any(_likely(match[0]) for match in _BASE64.finditer(long_words)):
+        found += _base64(text)
     if not found:
         return None
-    found.sort(key=lambda edit: (edit[0], -edit[1]))
+    found.sort(key=lambda edit: edit[0])
     edits: list[Edit] = []
     end = 0
     for edit in found:
-        if edit[0] >= end:
-            edits.append(edit)
-            end = edit[1]
+        if edit[0] < end:
+            continue
+        if edit[0] - end > 2 * _NEAR + 100:
+            edits.append((end + _NEAR if edits else 0, edit[0] - _NEAR, _LEFT_OUT))
+        edits.append(edit)
+        end = edit[1]
+    if len(text) - end > _NEAR + 100:
+        edits.append((end + _NEAR, len(text), _LEFT_OUT))
     return view.edited(edits)
 
 
@@ -73,7 +98,7 @@ def _escapes(text: str) -> Iterator[Edit]:
             code = int(match[1] or match[2] or match[3], 16) if not match[4] else int(match[4], 8)
             if code < 0x110000:
                 yield match.start(), match.end(), chr(code)
-    if "=" in text:
+    if "=" in text and _QUOTED_MARK.search(text):
         for match in _QUOTED.finditer(text):
             yield from (
                 _octets(match.start(), match[0], 3) if match[0][1] not in "\r\n" else [(match.start(), match.end(), "")]
@@ -95,16 +120,14 @@ def _octets(start: int, run: str, width: int) -> Iterator[Edit]:
         at += size
 
 
+def _likely(run: str) -> bool:
+    return not run.islower() and (_ASCII.search(run) is not None or _MIXED.match(run) is not None)
+
+
 def _base64(text: str) -> Iterator[Edit]:
     for match in _BASE64.finditer(text):
-        run = match[0]
-        if run.islower():
-            continue
-        if "\n" in run:
-            run = _WRAPPED.sub("", run)
-        if _ASCII.search(run) is None and _MIXED.match(run) is None:
-            continue
-        said = _readable(run.rstrip("=").replace("-", "+").replace("_", "/"))
+        run = _WRAPPED.sub("", match[0]) if "\n" in match[0] else match[0]
+        said = _readable(run.rstrip("=").replace("-", "+").replace("_", "/")) if _likely(run) else None
         if said is not None:
             yield match.start(), match.end(), said
 
@@ -147,10 +170,16 @@ def _text(octets: bytes) -> str | None:
 
 def _hexadecimal(text: str) -> Iterator[Edit]:
     for match in _HEX.finditer(text):
-        pairs = _HEX_PAIR.findall(match[0])
-        said = _whole(bytes(int(pair, 16) for pair in pairs))
-        if said is None and match[0].isalnum():
-            said = _whole(bytes(int(match[0][i : i + 2], 16) for i in range(1, len(match[0]) - 1, 2)))
+        pairs = "".join(match[0].split())
+        # The first digit may belong to what stands before, as in `x41…` cut from `\\x41`.
+        said = _whole(bytes.fromhex(pairs)) or _whole(bytes.fromhex(pairs[1:-1]))
+        if said is not None:
+            yield match.start(), match.end(), said
+
+
+def _separated(text: str) -> Iterator[Edit]:
+    for match in _SPACED.finditer(text):
+        said = _whole(bytes(int(pair, 16) for pair in _HEX_PAIR.findall(match[0])))
         if said is not None:
             yield match.start(), match.end(), said
     for match in _DECIMAL.finditer(text):

@@ -1,7 +1,6 @@
 """Everything that must not be shown in a text: each reading of it searched by each finder."""
 
 from collections.abc import Callable, Iterator
-from typing import Final
 
 from overnight.kernel.masking import contact, context, decode, join, letter_ids, national_ids, numbers, tokens
 from overnight.kernel.masking.fold import fold, smuggled
@@ -43,25 +42,25 @@ def _search(text: str, names: Gazetteer) -> Iterator[tuple[View, Span]]:
             if layer is None:
                 break
             layer = layer if depth == 0 else fold(layer)
-            for span in _finds(layer, names):
+            long_words = " ".join([word for word in layer.text.split() if len(word) >= 12])
+            for span in _finds(layer, long_words, names):
                 yield layer, span
-            for other, finder in _taken_apart(layer):
+            for other, finder in _taken_apart(layer, long_words):
                 for span in finder(other.text):
                     yield other, span
             together = join.joined(layer)
             if together is not None:
                 for span in join.whole(together, tokens.tokens(together.text)):
                     yield together, span
-            layer = decode.decoded(layer)
+            layer = decode.decoded(layer, long_words)
 
 
-def _finds(view: View, names: Gazetteer) -> Iterator[Span]:
+def _finds(view: View, long_words: str, names: Gazetteer) -> Iterator[Span]:
     text = view.text
     yield from tokens.private_keys(text)
-    yield from tokens.tokens(text)
+    yield from tokens.tokens(text, tokens.formats_in(long_words))
     yield from context.contextual(text)
-    if "@" in text or "at" in text:
-        yield from contact.emails(text)
+    yield from contact.emails(text)
     yield from _digits(text)
     yield from names.names(text)
 
@@ -74,10 +73,15 @@ def _digits(text: str) -> Iterator[Span]:
             span = numbers.card(text, window) or national_ids.national_number(text, window)
             if span and not (len(window.layout) == 1 and numbers.in_hex(text, span.start, span.end)):
                 yield span
+        for start, end in groups:
+            number = contact.phone(text, start, end)
+            if number:
+                yield number
+                break
     if any_digits:
         yield from letter_ids.ibans(text)
         yield from letter_ids.lettered_ids(text)
-        yield from contact.phones(text)
+    yield from letter_ids.birth_codes(text)
 
 
 def _fixed(text: str) -> Iterator[Span]:
@@ -92,8 +96,8 @@ def _fixed(text: str) -> Iterator[Span]:
     yield from letter_ids.ibans(text)
 
 
-def _taken_apart(view: View) -> Iterator[tuple[View, Callable[[str], Iterator[Span]]]]:
-    if tokens.reversed_marks(view.text):
+def _taken_apart(view: View, long_words: str) -> Iterator[tuple[View, Callable[[str], Iterator[Span]]]]:
+    if tokens.reversed_marks(long_words):
         yield view.reversed(), _fixed
     spelt = join.spelt(view)
     if spelt is not None:

@@ -7,44 +7,42 @@ from typing import Final
 from overnight.kernel.masking.checksums import mod97, month_day, weighted
 from overnight.kernel.masking.kinds import Span
 
+# Check digits with the two letters of a country before them; begins with the digit, which most text has few of.
+_CHECK_DIGITS: Final = re.compile(r"\d(?:(?<=[A-Za-z]{2}\d)|(?<=[A-Za-z]{2}[\s.\-]\d))[\s.\-]?\d")
 _DIGITS: Final = re.compile(r"\d\d+")
 _LEFT: Final = re.compile(r"[A-Za-z]{0,16}[ .\-]{0,2}$")
 _SEPARATORS: Final = re.compile(r"[\s.\-/:_]")
 
 # SWIFT IBAN registry, release 98: length per country.
-IBAN_LENGTHS: Final[dict[str, int]] = {
-    country: int(length)
-    for length, countries in (
-        pair.split(":")
-        for pair in (
-            "15:NO 16:BE 18:DK,FI,FO,GL,NL,SD 19:MK,SI 20:AT,BA,EE,KZ,LT,LU,XK,MN 21:CH,HR,LI,LV 22:BG,BH,CR,DE,GB,GE,IE,ME,RS,VA "
-            "23:AE,GI,IL,IQ,OM,SO,TL 24:AD,CZ,ES,MD,PK,RO,SA,SE,SK,TN,VG 25:LY,PT,ST 26:IS,TR 27:BI,DJ,FR,GR,IT,MC,MR,SM "
-            "28:AL,AZ,BY,CY,DO,GT,HN,HU,LB,NI,PL,SV 29:BR,EG,PS,QA,UA 30:JO,KW,MU,YE 31:MT,SC 32:LC 33:RU 27:FK"
-        ).split()
-    )
-    for country in countries.split(",")
-}
-IBAN_LENGTHS["FK"] = 18
-_IBAN: Final = re.compile(
-    r"(?<![A-Za-z0-9])([A-Za-z])[\s.\-]?([A-Za-z])[\s.\-]?(\d)[\s.\-]?(\d)(?:[\s.\-/:_]{0,2}[A-Za-z0-9]){11,30}"
+_LENGTHS: Final = (
+    "15:NO 16:BE 18:DK,FI,FK,FO,GL,NL,SD 19:MK,SI 20:AT,BA,EE,KZ,LT,LU,XK,MN 21:CH,HR,LI,LV "
+    "22:BG,BH,CR,DE,GB,GE,IE,ME,RS,VA 23:AE,GI,IL,IQ,OM,SO,TL 24:AD,CZ,ES,MD,PK,RO,SA,SE,SK,TN,VG 25:LY,PT,ST "
+    "26:IS,TR 27:BI,DJ,FR,GR,IT,MC,MR,SM 28:AL,AZ,BY,CY,DO,GT,HN,HU,LB,NI,PL,SV 29:BR,EG,PS,QA,UA 30:JO,KW,MU,YE "
+    "31:MT,SC 32:LC 33:RU"
 )
+IBAN_LENGTHS: Final[dict[str, int]] = {
+    country: int(entry[:2]) for entry in _LENGTHS.split() for country in entry[3:].split(",")
+}
+_IBAN: Final = re.compile(r"[A-Za-z]{2}[\s.\-]?\d[\s.\-]?\d(?:[\s.\-/:_]{0,2}[A-Za-z0-9]){11,30}")
 
 _DNI: Final = "TRWAGMYFPDXBNJZSQVHLCKE"
-_CF_ODD: Final = dict(
-    zip(
-        "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ",
-        (1, 0, 5, 7, 9, 13, 15, 17, 19, 21, 1, 0, 5, 7, 9, 13, 15, 17, 19, 21, 2, 4, 18, 20, 11, 3, 6, 8, 12, 14, 16, 10, 22, 25, 24, 23),
-        strict=True,
-    )
-)  # fmt: skip
+# Agenzia delle Entrate: values at odd places, 0-9 then A-Z; a digit counts as the letter at its place.
+_CF_VALUES: Final = (1, 0, 5, 7, 9, 13, 15, 17, 19, 21, 2, 4, 18, 20, 11, 3, 6, 8, 12, 14, 16, 10, 22, 25, 24, 23)
+_CF_ODD: Final = dict(zip("ABCDEFGHIJKLMNOPQRSTUVWXYZ", _CF_VALUES, strict=True)) | dict(
+    zip("0123456789", _CF_VALUES, strict=False)
+)
 
 
 def ibans(text: str) -> Iterator[Span]:
     """IBANs by country, length and ISO 7064 mod 97-10, in groups of any kind."""
-    for match in _IBAN.finditer(text):
-        country = (match[1] + match[2]).upper()
+    for digits in _CHECK_DIGITS.finditer(text):
+        start = digits.start() - (2 if text[digits.start() - 1].isalpha() else 3)
+        country = text[start : start + 2].upper()
         length = IBAN_LENGTHS.get(country)
-        if length is None:
+        if length is None or (start and text[start - 1].isalnum()):
+            continue
+        match = _IBAN.match(text, start)
+        if match is None:
             continue
         end, left = match.start(), length
         while end < match.end() and left:
@@ -109,22 +107,19 @@ def _nric(v: str) -> bool:
 _LETTERED: Final[tuple[tuple[str, str, Callable[[str], bool]], ...]] = (
     ("uk_nino", r"[A-CEGHJ-PR-TW-Z][A-CEGHJ-NPR-TW-Z](?:[ \-]?\d\d){3}[ \-]?[A-D]", _nino),
     ("es_dni", r"(?:\d{8}|\d{2}\.\d{3}\.\d{3}|[XYZ][ \-]?\d{7})[ \-]?[A-Z]", _dni),
-    ("it_cf", r"[A-Z]{6}[\dLMNP-V]{2}[A-EHLMPRST][\dLMNP-V]{2}[A-Z][\dLMNP-V]{3}[A-Z]", _codice_fiscale),
-    (
-        "it_cf_spaced",
-        r"[A-Z]{3} [A-Z]{3} [\dLMNP-V]{2}[A-EHLMPRST][\dLMNP-V]{2} [A-Z][\dLMNP-V]{3}[A-Z]",
-        _codice_fiscale,
-    ),
     ("fi_hetu", r"\d{6}[\-+A-FU-Y]\d{3}[0-9A-Y]", _hetu),
     ("ie_pps", r"\d{7}[A-W][A-IW]?", _pps),
     ("de_rvnr", r"\d\d ?\d{6} ?[A-Z] ?\d{3}", _rvnr),
-    ("mx_curp", r"[A-Z]{4}\d{6}[HMX][A-Z]{5}[A-Z0-9]\d", _curp),
     ("cn_id", r"\d{17}[\dX]", _china),
     ("sg_nric", r"[STFGM]\d{7}[A-Z]", _nric),
     ("fr_nir_corse", r"[123478] ?\d\d ?\d\d ?2[AB] ?\d{3} ?\d{3} ?\d\d", lambda v: _corsica(v)),
 )
 _ANY: Final = re.compile(
     r"(?<![A-Za-z0-9])(?:" + "|".join(f"(?P<{name}>{pattern})" for name, pattern, _ in _LETTERED) + r")(?![A-Za-z0-9])"
+)
+_BIRTH: Final = re.compile(
+    r"[A-Z]{3} ?[A-Z](?<![A-Za-z0-9]....)(?<![A-Za-z0-9]... .)(?:"
+    r"[A-Z]{2} ?[\dLMNP-V]{2}[A-EHLMPRST][\dLMNP-V]{2} ?[A-Z][\dLMNP-V]{3}[A-Z]|\d{6}[HMX][A-Z]{5}[A-Z0-9]\d)(?![A-Za-z0-9])"
 )
 _CHECKS: Final = {name: check for name, _, check in _LETTERED}
 
@@ -135,15 +130,13 @@ def _corsica(v: str) -> bool:
 
 
 def lettered_ids(text: str) -> Iterator[Span]:
-    """National numbers with letters, upper case; from two digits or more, and the letters before them."""
+    """National numbers with letters, upper case: from two digits or more, and the letters before them."""
     done = 0
     for digits in _DIGITS.finditer(text):
         if digits.start() < done:
             continue
         left = _LEFT.search(text, max(0, digits.start() - 18), digits.start())
-        # Three-letter groups with a space between stand before the digits of a spaced codice fiscale.
-        starts = {digits.start(), left.start() if left else digits.start(), max(0, digits.start() - 8)}
-        for start in sorted(starts):
+        for start in sorted({digits.start(), left.start() if left else digits.start()}):
             match = _ANY.match(text, start)
             if match is None or match.lastgroup is None:
                 continue
@@ -152,3 +145,13 @@ def lettered_ids(text: str) -> Iterator[Span]:
                 done = match.end()
                 yield Span(match.start(), done, "national_id", match.lastgroup.replace("_", "-"), value)
                 break
+
+
+def birth_codes(text: str) -> Iterator[Span]:
+    """The codes of Italy and Mexico, made of a name and a date of birth; six letters begin the one, four the other."""
+    for match in _BIRTH.finditer(text):
+        value = match[0].replace(" ", "")
+        if len(value) == 16 and _codice_fiscale(value):
+            yield Span(match.start(), match.end(), "national_id", "it-cf", value)
+        elif len(value) == 18 and _curp(value):
+            yield Span(match.start(), match.end(), "national_id", "mx-curp", value)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from overnight.kernel.masking import checksums
-from overnight.kernel.masking.checksums import mod11_10, mod97, month_day, weighted
+from overnight.kernel.masking.checksums import mod11_10, month_day, weighted
 from overnight.kernel.masking.fold import fold_text
 from overnight.kernel.masking.kinds import Span
 from overnight.kernel.masking.numbers import Window

@@ -16,7 +16,7 @@ from overnight.core.errors import UsageError
 from overnight.loop.findings import number, signed
 from overnight.loop.night import Limits
 from overnight.loop.progress import Watch
-from overnight.loop.start import Options
+from overnight.loop.start import Isolation, Options
 from overnight.workspace import night
 from overnight.workspace.workspace import Workspace
 
@@ -54,7 +54,7 @@ def run(
     author_command: str | None,
     name: str | None,
     seed: int | None,
-    sandbox: str | None,
+    sandbox: Isolation | None,
     folder: Path | None,
     as_json: bool,
 ) -> None:

@@ -171,6 +171,10 @@ class Arena:
         """What the artifact hands over; without `produce`, the artifact itself, as data."""
         return self.front.outputs if self.front.produce else (self.front.outputs or self.front.editable)
 
+    def named_files(self) -> tuple[str, ...]:
+        """Editable and hidden paths without wildcards: part of the arena even where git ignores them."""
+        return tuple(name for name in (*self.front.editable, *self.front.hidden) if not set(name) & set("*?"))
+
     def evaluate_function(self) -> tuple[str, str] | None:
         """File and function where `evaluate` has the form `evaluator.py:evaluate`."""
         found = _PYTHON_FUNCTION.fullmatch(self.front.evaluate or "")

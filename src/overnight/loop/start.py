@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from overnight.core import schema
 from overnight.core.errors import ArenaError, OvernightError, SettingsError, UsageError
@@ -26,11 +26,14 @@ from overnight.loop.judge.judge import Judge
 from overnight.loop.night import Limits, Night, judge_settings, new_secret
 from overnight.loop.progress import Watch
 from overnight.loop.record import Record
-from overnight.sandbox import Sandbox, SandboxName, open_sandbox
+from overnight.sandbox import Sandbox, open_sandbox
 from overnight.store.blobs import Blobs
 from overnight.store.database import Database
 from overnight.store.git import Files, Repository
 from overnight.store.snapshot import OURS, snapshot
+
+Isolation = Literal["auto", "bwrap", "landlock", "none"]
+Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -69,10 +72,7 @@ class Options:
     author_command: str | None = None
     workers: int = 1
     seed: int | None = None
-    sandbox: SandboxName | str = "auto"
-
-
-Say = Callable[[str], None]
+    sandbox: Isolation = "auto"
 
 
 def begin(
@@ -97,10 +97,10 @@ def begin(
         raise UsageError(f"there is a run {run!r} already", hint=f"choose another name, or `overnight resume {run}`")
     taken = snapshot(
         repository,
-        include=[PROGRAM, *(name for name in arena.front.editable if not set(name) & set("*?")), *arena.front.hidden],
+        include=[PROGRAM, *arena.named_files()],
     )
     base = taken.files
-    _check_files(arena, base)
+    check_files(arena, base)
     notes = [f"{path}: {why}" for path, why in (*taken.skipped, *taken.filtered)]
     for note in notes:
         say(f"note: {note}")
@@ -251,7 +251,12 @@ def _author(
     return CommandAuthor(name, chosen, sandbox, folder, arena.editable, arena.hidden, environment, stop)
 
 
-def _check_files(arena: Arena, base: Files) -> None:
+def check_files(arena: Arena, base: Files) -> None:
+    """Make sure that what program.md names is there.
+
+    Raises:
+        ArenaError: naming what is not.
+    """
     where = arena.folder / PROGRAM
     if not any(path in arena.editable for path in base):
         raise ArenaError(

@@ -12,7 +12,7 @@ from overnight.core import schema
 from overnight.core.clock import parse_duration_s
 from overnight.core.errors import SettingsError, UsageError
 from overnight.loop.authors.command import CommandSettings
-from overnight.sandbox import SandboxName
+from overnight.loop.start import Isolation
 
 FILE = "overnight.toml"
 
@@ -46,13 +46,7 @@ class SandboxSettings:
         isolation: `auto` takes bwrap, else landlock, and refuses if neither can be had; `none` has to be written out.
     """
 
-    isolation: SandboxName | str = "auto"
-
-    def __post_init__(self) -> None:
-        if self.isolation not in ("auto", "bwrap", "landlock", "none"):
-            raise SettingsError(
-                f"sandbox.isolation: {self.isolation!r} is not one of them", hint="auto, bwrap, landlock or none"
-            )
+    isolation: Isolation = "auto"
 
 
 @dataclass(frozen=True)

@@ -21,21 +21,21 @@ def arena() -> None:
 
 
 @arena.command()
-@click.argument("folder", type=click.Path(path_type=Path), metavar="ARENA")
+@click.argument("place", type=click.Path(path_type=Path), metavar="ARENA")
 @click.option(
     "--sandbox", type=click.Choice(["bwrap", "landlock", "none"]), help="Isolation; the best there is by default."
 )
 @in_workspace
 @as_json
-def check(folder: Path, sandbox: Any, as_json: bool, **_: Any) -> None:
+def check(place: Path, sandbox: Any, as_json: bool, folder: Path | None) -> None:
     """Measure the baseline of ARENA several times, and say what would spoil a run.
 
     Exit code 1 if it cannot be left alone as it is.
     """
     from overnight.loop.check import check as examine
 
-    loaded = arenas.load(folder)
-    workspace = Workspace.of_arena(loaded.folder)
+    loaded = arenas.load(place)
+    workspace = Workspace.at(folder) if folder else Workspace.of_arena(loaded.folder)
     isolation = sandbox or workspace.resolved.settings.sandbox.isolation
 
     def say(text: str) -> None:
@@ -54,15 +54,10 @@ def check(folder: Path, sandbox: Any, as_json: bool, **_: Any) -> None:
 def _print(found: Any) -> None:
     click.echo(f"metric        {found.metric}, {found.direction}: {', '.join(number(value) for value in found.values)}")
     if found.noise is not None:
-        kind = (
-            "deterministic: the same for every seed"
-            if found.deterministic
-            else f"noise {found.noise:.3g} (sd of one measurement)"
-        )
-        click.echo(f"noise         {kind}; the same seed {'repeats' if found.repeats else 'does not repeat'}")
-        click.echo(
-            f"evaluation    {format_duration(found.seconds)}, about {found.experiments_per_hour:,.0f} experiments an hour per worker"
-        )
+        noise = "none: the same for every seed" if found.deterministic else f"{found.noise:.3g} (sd of one measurement)"
+        rate = f"about {found.experiments_per_hour:,.0f} experiments an hour per worker"
+        click.echo(f"noise         {noise}; the same seed {'repeats' if found.repeats else 'does not repeat'}")
+        click.echo(f"evaluation    {format_duration(found.seconds)}, {rate}")
         click.echo(f"detectable    {found.detectable_effect:.3g} (kept four times out of five)")
     click.echo(f"integrity     {found.integrity}, sandbox {found.sandbox}")
     knobs = [visible(knob) for knob in found.knobs]

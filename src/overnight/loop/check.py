@@ -178,7 +178,8 @@ def _judge_noise(arena: Arena, noise: float, deterministic: bool, repeats: bool,
         advice.append("the same seed gives different values: read $OVERNIGHT_SEED, or expect more runs per experiment")
     if not deterministic and 0 < arena.front.min_effect < noise / 4:
         advice.append(
-            f"min_effect {arena.front.min_effect:g} is far below the noise {noise:.3g}; most of the time goes into telling such gains apart"
+            f"min_effect {arena.front.min_effect:g} is far below the noise {noise:.3g}; "
+            "most of the time goes into telling such gains apart"
         )
 
 

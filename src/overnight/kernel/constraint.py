@@ -30,6 +30,8 @@ class Constraint:
         not_under: paths not at or below one of these; a name without a slash inside counts at any depth.
         one_of: exactly one of these values.
         not_one_of: none of these values.
+        starts_with: texts that begin with one of these.
+        not_starts_with: texts that begin with none of these.
         domain: URL hosts or e-mail addresses at one of these domains or below them.
         not_domain: at none of these domains.
         program: commands that run exactly one of these programs, without a shell's help.
@@ -44,6 +46,8 @@ class Constraint:
     not_under: tuple[str, ...] = ()
     one_of: tuple[str | int | float | bool, ...] = ()
     not_one_of: tuple[str | int | float | bool, ...] = ()
+    starts_with: tuple[str, ...] = ()
+    not_starts_with: tuple[str, ...] = ()
     domain: tuple[str, ...] = ()
     not_domain: tuple[str, ...] = ()
     program: tuple[str, ...] = ()
@@ -112,6 +116,10 @@ class Constraint:
                 return False
             if any(_at_or_below(path, base, True) for base in self.not_under):
                 return False
+        if self.starts_with and not _text(value).startswith(self.starts_with):
+            return False
+        if self.not_starts_with and _text(value).casefold().startswith(_folded(self.not_starts_with)):
+            return False
         if self.domain or self.not_domain:
             host = _host(_text(value), kind)
             if self.domain and not _in_domain(host, self.domain):
@@ -136,6 +144,10 @@ def _text(value: Json) -> str:
     if not isinstance(value, str):
         raise Unjudged
     return value
+
+
+def _folded(texts: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(text.casefold() for text in texts)
 
 
 def _among(value: Json, listed: Sequence[str | int | float | bool]) -> bool:

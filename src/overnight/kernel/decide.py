@@ -36,17 +36,21 @@ class Policy:
         matrix: who may do what.
         combinations: rules over history.
         plan_words: words of a request by which the built-in planner plans a tool; empty plans nothing.
+        destructive_quorum: destructive calls that ask need two different approvers.
     """
 
     matrix: Matrix
     combinations: tuple[Combination, ...] = ()
     plan_words: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    destructive_quorum: bool = False
 
     @cached_property
     def hash(self) -> str:
         """SHA-256 of everything that decides."""
         words: Json = {tool: list(listed) for tool, listed in self.plan_words.items()}
-        return content_hash([self.matrix.hash, [repr(rule) for rule in self.combinations], words])
+        return content_hash(
+            [self.matrix.hash, [repr(rule) for rule in self.combinations], words, self.destructive_quorum]
+        )
 
 
 @dataclass(slots=True)
@@ -115,6 +119,7 @@ class Decider:
         simulate: Mapping[str, Label] | None,
     ) -> Decision:
         final = resolved(spec, arguments, self.paths)
+        spec = spec.as_called(final)
         origins = self._origins(spec, history.provenance, arguments, final)
         if simulate:
             for name, label in simulate.items():

@@ -1,7 +1,7 @@
 """What the gate answers, and what became of a call."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from overnight.kernel.canonical import Json
@@ -85,7 +85,7 @@ class Outcome:
         status: what became of the call.
         decision: why.
         result: what the tool returned; None unless `done`.
-        entry: id of the journal's entry of this call, empty only when the journal itself could not be written.
+        action: id shared by the journal's entries about this call; empty only when they could not be written.
         error: for `failed`, the tool's own words (untrusted).
         stopped: the session was stopped by this denial (`on_denied = "stop"`); later calls are refused.
     """
@@ -93,6 +93,6 @@ class Outcome:
     status: Status
     decision: Decision
     result: Json = None
-    entry: str = ""
+    action: str = ""
     error: str = ""
-    stopped: bool = field(default=False)
+    stopped: bool = False

@@ -167,7 +167,7 @@ class Matrix:
         """Compile `layers`, outermost first."""
         self.layers = tuple(layers)
         self._roles = self.layers[0].roles if self.layers else ()
-        self._cells: dict[tuple[str, str, str], tuple[_Cell, ...]] = {}
+        self._cells: dict[tuple[str, str, str, str], tuple[_Cell, ...]] = {}
 
     @cached_property
     def hash(self) -> str:
@@ -213,7 +213,7 @@ class Matrix:
             suspect: critical arguments of the wrong origin; among several allowing rules one that bounds them all is
                 preferred.
         """
-        key = (principal.agent, principal.tenant, spec.id)
+        key = (principal.agent, principal.tenant, spec.id, spec.effect)
         cells = self._cells.get(key)
         if cells is None:
             cells = self._cells[key] = self._compile(principal, spec)

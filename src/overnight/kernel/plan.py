@@ -38,25 +38,25 @@ class Plan:
 
 
 class WordPlanner:
-    """A planner without a model: a tool is planned if it only reads, or if the request has one of its words.
+    """A planner without a model: a tool with words is planned if the request has one of them, any other always is.
 
     Inflections are folded ("booking", "booked" → "book"). It over-plans rather than understands; what it is for is
     that a task that never speaks of deleting does not delete.
     """
 
     def __init__(self, words: Mapping[str, Sequence[str]]) -> None:
-        """`words` per tool id or pattern; tools with an effect that it does not list are never planned."""
+        """`words` per tool id or pattern."""
         self._words = {pattern: frozenset(map(_stem, listed)) for pattern, listed in words.items()}
 
     def plan(self, request: str, tools: Sequence[ToolSpec]) -> Sequence[str]:
-        """The ids of the tools that `request` speaks of, and of all that only read."""
+        """The ids of the tools that `request` speaks of, and of all that have no words."""
         said = {_stem(part) for token in tokens_of(request) for part in (token.text, *re.split(r"\W+", token.text))}
-        return [
-            spec.id
-            for spec in tools
-            if spec.effect == "read"
-            or any(pattern_names_tool(pattern, spec) and words & said for pattern, words in self._words.items())
-        ]
+        planned = []
+        for spec in tools:
+            needed = [words for pattern, words in self._words.items() if pattern_names_tool(pattern, spec)]
+            if not needed or any(words & said for words in needed):
+                planned.append(spec.id)
+        return planned
 
 
 def _stem(word: str) -> str:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
 
@@ -84,6 +84,7 @@ class ToolSpec:
         arguments: every argument it takes; others are refused.
         reversible: whether a rollback can undo it (files and git by snapshot, others by a registered compensator).
         family: what rights of roles and thresholds of limits speak about, e.g. `mail`; empty is the server.
+        egress_with: arguments that make a call `egress` when they are given: a calendar entry with guests is also a mail.
         aliases: other names that resolve to `id`.
         fields: what the result's fields may be trusted with.
         confidentiality: of result fields that do not say.
@@ -97,6 +98,7 @@ class ToolSpec:
     arguments: tuple[Argument, ...] = ()
     reversible: bool = False
     family: str = ""
+    egress_with: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
     fields: tuple[ResultField, ...] = ()
     confidentiality: Confidentiality = "public"
@@ -124,6 +126,19 @@ class ToolSpec:
         """The part of the id before the first dot."""
         return self.id.partition(".")[0]
 
+    def as_called(self, arguments: Mapping[str, Json]) -> "ToolSpec":
+        """This specification with the effect that a call with these arguments has."""
+        if self.egress_with and any(arguments.get(name) for name in self.egress_with):
+            return self._as_egress
+        return self
+
+    @cached_property
+    def _as_egress(self) -> "ToolSpec":
+        variant = replace(self, effect="egress")
+        # Approvals and grants speak of the tool, not of one way of calling it.
+        variant.__dict__["version"] = self.version
+        return variant
+
     @cached_property
     def by_name(self) -> Mapping[str, Argument]:
         """The arguments by name."""
@@ -141,6 +156,7 @@ class ToolSpec:
             "arguments": [[a.name, a.type, a.kind, a.required, a.needs, a.carries, a.of] for a in self.arguments],
             "reversible": self.reversible,
             "family": self.family or self.server,
+            "egress_with": sorted(self.egress_with),
             "aliases": sorted(self.aliases),
             "fields": [[f.path, f.label, f.kind, f.confidentiality, f.of] for f in self.fields],
             "confidentiality": self.confidentiality,

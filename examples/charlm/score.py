@@ -74,8 +74,10 @@ def load(path):
         raise Refused(f"arrays are missing or unknown: {sorted(arrays)}")
     if embedding.ndim != 2 or embedding.shape[0] != 256 or not embedding.size:
         raise Refused(f"embedding has shape {embedding.shape}, not (256, n)")
-    if (table is None) != (int(order) == 0) or (table is not None and (table.ndim != 2 or table.shape[1:] != (256,))):
-        raise Refused("table and table_order go together, and a table has 256 columns")
+    if (table is None) != (int(order) == 0):
+        raise Refused("table and table_order go together")
+    if table is not None and (table.ndim != 2 or table.shape[1] != 256 or not table.size):
+        raise Refused(f"table has shape {table.shape}, not (n, 256)")
     width = layers[0][0].shape[0]
     context, rest = divmod(width, embedding.shape[1])
     if rest or not 1 <= context <= MAX_CONTEXT:

@@ -21,9 +21,10 @@ START_RADIUS = 0.05
 MOMENTUM = 0.5  # knob: 0.0..0.97
 GROWTH_ROUNDS = 10
 
-COUNT = 26
+COUNT = 26  # knob: off
 BUDGET_S = float(os.environ.get("OVERNIGHT_BUDGET_S", "1"))
-MARGIN = 1e-12  # the scorer is exact, floating point is not
+# The scorer is exact, floating point is not.
+MARGIN = 1e-12  # knob: off
 
 
 def main():

@@ -11,7 +11,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from overnight.core.errors import ArenaError
+from overnight.core.errors import ArenaError, UsageError
 from overnight.loop import findings, turns
 from overnight.loop.attempt import REPAIRS, Attempt, changed, is_simpler
 from overnight.loop.authors.base import Author, Brief, Exhausted, Proposal
@@ -53,6 +53,7 @@ class Loop:
         self._evaluations = 0
         self._began = self._beat = time.monotonic()
         self._why_stopped = ""
+        self._exhausted: list[str] = []
 
     def run(self) -> RunState:
         """Experiment until a limit is reached, then measure the gain afresh; how the run then stands.
@@ -155,12 +156,12 @@ class Loop:
             return False
         if night.limits.experiments is not None and self._ended() + self._underway() >= night.limits.experiments:
             self._why_stopped = "all experiments were made"
-        elif night.limits.for_s is not None and self._spent_s() + night.closing_s() >= night.limits.for_s:
+        elif self._out_of_time():
             self._why_stopped = "the time was used up"
         elif night.target_reached():
             self._why_stopped = "the target was reached"
         elif not night.authors:
-            self._why_stopped = "the authors have nothing left to try"
+            self._why_stopped = f"nothing is left to try ({'; '.join(self._exhausted)})"
         elif self._failures >= FAILURES_IN_A_ROW:
             self._why_stopped = f"the last {self._failures} proposals could not be measured"
         return not self._why_stopped
@@ -192,8 +193,11 @@ class Loop:
         """Plan made: check its scope, give it a tree, refuse repeats, and hand it to the judge."""
         try:
             proposal = future.result()
-        except Exhausted:
-            self.night.authors.remove(asked.author)
+        except (Exhausted, UsageError) as nothing:
+            # An author that cannot work on this arena at all is the same: the others go on without it.
+            if asked.author in self.night.authors:
+                self.night.authors.remove(asked.author)
+                self._exhausted.append(f"{asked.author.name}: {nothing.message}")
             heapq.heappush(self._free, asked.n)
             return
         except Exception as problem:
@@ -297,7 +301,8 @@ class Loop:
             if measured.value is not None:
                 attempt.examination.add(ask, measured.value)
             elif ask.side == "challenger" and measured.mendable and attempt.repairs < REPAIRS and attempt.author:
-                asked = _Asked(attempt.n, attempt.author, self._again(attempt), attempt)
+                assert attempt.brief is not None
+                asked = _Asked(attempt.n, attempt.author, attempt.brief, attempt)
                 self._think(asked, attempt.author.repair, asked.brief, attempt.proposal(), measured.error)
                 return
             else:
@@ -306,12 +311,15 @@ class Loop:
         if failed is not None:
             status: Status = "crash" if failed.outcome == "ok" else failed.outcome
             self._end(attempt, status, _reason(failed))
+        elif self._out_of_time() and isinstance(attempt.examination.next(), list):
+            self._end(attempt, "discard", "the time ran out before it could be told from the champion")
         elif not self.night.stop.is_set():
             self._step(attempt)
 
-    def _again(self, attempt: Attempt) -> Brief:
-        assert attempt.brief is not None
-        return attempt.brief
+    def _out_of_time(self) -> bool:
+        """What is left is needed for measuring the gain afresh."""
+        limit = self.night.limits.for_s
+        return limit is not None and self._spent_s() + self.night.closing_s() >= limit
 
     def _gave_up(self, attempt: Attempt) -> None:
         last = attempt.measurements[-1]

@@ -1,0 +1,34 @@
+"""Fixtures for all tests: a configuration folder of their own, and a git that knows nobody."""
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+Write = Callable[[Mapping[str, str]], Path]
+
+
+@pytest.fixture(autouse=True)
+def _own_configuration(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path_factory.mktemp("home")
+    monkeypatch.setenv("OVERNIGHT_CONFIG_DIR", str(folder / "overnight"))
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
+    monkeypatch.setenv("GIT_CONFIG_SYSTEM", os.devnull)
+    for name in [name for name in os.environ if name.startswith("OVERNIGHT_") and name != "OVERNIGHT_CONFIG_DIR"]:
+        monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    """Write files below a folder of the test's own, and give it."""
+
+    def into(files: Mapping[str, str]) -> Path:
+        folder = tmp_path / "arena"
+        for name, text in files.items():
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, "utf-8")
+        return folder
+
+    return into

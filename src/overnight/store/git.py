@@ -9,18 +9,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, Self
+from typing import Self
 
-from overnight.core.errors import GitError
 from overnight.store import git_process
 from overnight.store.git_objects import ObjectFormat, Objects
 from overnight.store.git_place import Place, find
-from overnight.store.git_trees import Entry, Files, Mode, Trees
+from overnight.store.git_refs import RefChange, Refs, check_ref
+from overnight.store.git_trees import Entry, Files, Mode, Trees, to_text
 
 __all__ = ["Commit", "Entry", "Files", "Mode", "RefChange", "Repository"]
 
 IDENTITY = "Overnight <overnight@localhost>"
-_REF = re.compile(r"refs/(?!.*(?:\.\.|@\{|//|/\.|\.lock(?:/|$)|\.$|/$))[^\x00-\x20\x7f~^:?*\[\\\"]+")
 _STABLE_DIFF = [
     "-r",
     "--no-ext-diff",
@@ -48,15 +47,6 @@ class Commit:
     at_s: int
 
 
-@dataclass(frozen=True)
-class RefChange:
-    """One step of a transaction: `name` becomes `new` (None deletes it) if it is `old` (None: must not exist)."""
-
-    name: str
-    new: str | None
-    old: str | Literal["any"] | None = "any"
-
-
 class Repository:
     """The repository around one arena folder. Any method may be called from any thread; close it at the end.
 
@@ -81,8 +71,9 @@ class Repository:
         # With a working tree that is no working tree, no .gitattributes of the arena can hide a diff or name a driver.
         self._bare = {"GIT_DIR": str(self.git_dir), "GIT_WORK_TREE": str(self.git_dir)}
         self._reader = git_process.Helper(["cat-file", "--batch"], cwd=self.git_dir, extra=self._bare)
-        self._refs = git_process.Helper(["update-ref", "--stdin"], cwd=self.git_dir, extra=self._bare)
+        self._writer = git_process.Helper(["update-ref", "--stdin"], cwd=self.git_dir, extra=self._bare)
         self.objects = Objects(self.common_dir / "objects", self.object_format, self._reader)
+        self._refs = Refs(self.common_dir, self.objects, self._writer)
         self.trees = Trees(self.objects)
 
     @classmethod
@@ -117,7 +108,7 @@ class Repository:
     def resolve(self, ref: str) -> str | None:
         """Commit that HEAD or a full ref name points to, or None if there is no such ref."""
         if ref != "HEAD":
-            _check_ref(ref)
+            check_ref(ref)
         status, out = self.git("rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}", expect=(0, 1))
         return out.decode().strip() if status == 0 else None
 
@@ -182,53 +173,20 @@ class Repository:
         Raises:
             GitError: a ref is not what `old` says, is locked, is checked out somewhere, or a name is not valid.
         """
-        if not changes:
-            return
-        occupied = self.checked_out() if any(change.name.startswith("refs/heads/") for change in changes) else {}
-        request = ["start"]
-        nothing = "0" * self.objects.id_length
-        for change in changes:
-            _check_ref(change.name)
-            if change.name in occupied:
-                raise GitError(
-                    f"{change.name} is checked out in {occupied[change.name]}, so it is left as it is",
-                    hint="check out another branch there",
-                )
-            if change.new is None and change.old is None:
-                raise GitError(f"{change.name}: nothing to delete, nothing to make", hint="give `new` or `old`")
-            new = nothing if change.new is None else self.objects.check_id(change.new)
-            old = "" if change.old == "any" else f" {self.objects.check_id(change.old) if change.old else nothing}"
-            request.append(f"update {change.name} {new}{old}")
-        request += ["prepare", "commit", ""]
-        with self._refs.lock:
-            self._refs.send("\n".join(request).encode())
-            for answer in (b"start: ok", b"prepare: ok", b"commit: ok"):
-                if self._refs.line() != answer:
-                    raise git_process.failure("update-ref", self._refs.stop() or "unexpected answer")
+        self._refs.update(changes)
 
     def refs(self, prefix: str) -> dict[str, str]:
         """Full name → object id of the ref `prefix` and all below `prefix/`, sorted; "refs" gives all."""
-        if prefix.rstrip("/") != "refs":
-            _check_ref(prefix.rstrip("/"))
-        out = self.git("for-each-ref", "--format=%(objectname) %(refname)", prefix.rstrip("/"))[1]
-        pairs = (line.split(" ", 1) for line in out.decode("utf-8", "surrogateescape").splitlines())
+        prefix = prefix.rstrip("/")
+        out = self.git(
+            "for-each-ref", "--format=%(objectname) %(refname)", prefix if prefix == "refs" else check_ref(prefix)
+        )[1]
+        pairs = (line.split(" ", 1) for line in to_text(out).splitlines())
         return {name: oid for oid, name in pairs}
 
     def checked_out(self) -> dict[str, str]:
         """Branches that are checked out in any working tree: full name → where."""
-        found = {}
-        for folder in (self.common_dir, *sorted((self.common_dir / "worktrees").glob("*"))):
-            try:
-                text = (folder / "HEAD").read_text("utf-8", "surrogateescape").strip()
-                if text.startswith("ref: "):
-                    place = folder / "gitdir"
-                    where = (
-                        place.read_text("utf-8", "surrogateescape").strip() if place.exists() else str(self.common_dir)
-                    )
-                    found[text[5:].strip()] = str(Path(where).parent)
-            except OSError:
-                continue  # a working tree that is being removed
-        return found
+        return self._refs.checked_out()
 
     def diff(self, old_tree: str, new_tree: str, *, names_only: bool = False, context: int = 3) -> str:
         """The change between two trees, to be read; odd names are quoted by git, bytes that aren't UTF-8 replaced.
@@ -276,7 +234,7 @@ class Repository:
 
     def close(self) -> None:
         """End the helper processes; they start again if the repository is used further."""
-        for helper in (self._reader, self._refs):
+        for helper in (self._reader, self._writer):
             with helper.lock:
                 helper.stop()
 
@@ -285,9 +243,3 @@ class Repository:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
-
-
-def _check_ref(name: str) -> str:
-    if _REF.fullmatch(name) is None:
-        raise GitError(f"{name!r} is not a ref name", hint="use a full name such as refs/overnight/RUN/1")
-    return name

@@ -46,9 +46,15 @@ def find(folder: Path, *, create: bool) -> Place:
         run(["rev-parse", "--show-cdup"], cwd=folder)
         raise GitError(f"the repository of {folder} has no working tree", hint="use a folder of a `git worktree add`")
     place = _place(folder)
-    if place.prefix and run(["check-ignore", "-q", "--", "."], cwd=folder, expect=(0, 1, 128))[0] == 0:
-        return _create(folder, create)
-    return place
+    return _create(folder, create) if place.prefix and _ignored(place) else place
+
+
+def _ignored(place: Place) -> bool:
+    """Whether the repository wants nothing to do with the folder: ignored, and nothing in it tracked all the same."""
+    # check-ignore refuses literal pathspecs, and "." has nothing to take literally.
+    magic = {"GIT_LITERAL_PATHSPECS": "0"}
+    status, _ = run(["check-ignore", "--quiet", "--", "."], cwd=place.folder, extra=magic, expect=(0, 1))
+    return status == 0 and not run(["ls-files", "-z"], cwd=place.folder)[1]
 
 
 def _enclosed(folder: Path) -> bool:

@@ -22,12 +22,16 @@ from overnight.core.errors import GitError, Missing
 ANSWER_TIMEOUT_S = 120.0
 """No helper answers later than this unless it is stuck; reading a 2 GB blob took under 20 s."""
 
+COMMAND_TIMEOUT_S = 1800.0
+"""Walking every object of the largest repositories takes minutes; nothing else takes more than a second."""
+
 _OVERRIDES = (
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
     "core.pager=cat",
     "core.attributesFile=/dev/null",
     "core.logAllRefUpdates=false",
+    "core.quotePath=true",
     "protocol.allow=never",
     "gc.auto=0",
     "maintenance.auto=false",
@@ -46,6 +50,9 @@ _SETTINGS = {
 }
 # The person's own git configuration stays in force (safe.directory, excludes); these would add to it, or run programs.
 _DROPPED = ("GIT_", "PAGER", "EDITOR", "VISUAL", "SSH_ASKPASS", "LESSOPEN", "LESSCLOSE", "LANGUAGE")
+
+
+_UNWRITABLE = ("Permission denied", "Read-only file system", "insufficient permission", "unable to create directory")
 
 
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -82,7 +89,7 @@ def failure(what: str, words: str) -> GitError:
         place = found[1] if found else "FOLDER"
         words = words.splitlines()[0]
         hint = f"it belongs to another user; if you trust it: git config --global --add safe.directory '{place}'"
-    elif "Permission denied" in words or "Read-only file system" in words or "insufficient permission" in words:
+    elif any(sign in words for sign in _UNWRITABLE):
         hint = "make the repository's .git folder writable for you"
     elif "No space left" in words or "Disk quota" in words:
         hint = "free some disk space, then resume; nothing recorded is lost"
@@ -108,8 +115,16 @@ def run(
     what = os.fsdecode(arguments[0])
     try:
         done = subprocess.run(
-            command(arguments, env["PATH"]), cwd=cwd, env=env, input=stdin, capture_output=True, start_new_session=True
+            command(arguments, env["PATH"]),
+            cwd=cwd,
+            env=env,
+            input=stdin,
+            capture_output=True,
+            start_new_session=True,
+            timeout=COMMAND_TIMEOUT_S,
         )
+    except subprocess.TimeoutExpired as problem:
+        raise failure(what, f"it did not end within {COMMAND_TIMEOUT_S:.0f} s") from problem
     except OSError as problem:
         raise failure(what, f"{problem.strerror}: {problem.filename}") from problem
     if done.returncode not in expect:

@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     Array = NDArray[np.floating[Any]]
 
 # How much of the record the models see: the best and the newest, half each. Keeps a proposal flat in time.
-_WINDOW = 64
+_WINDOW = 48
 _CANDIDATES = 384
 _UNSAFE = re.compile(r"[^\w .,+\-\[\]()→]")
 
 
 @dataclass(frozen=True)
 class _Result:
-    """An experiment as a point with a loss (lower is better, None if it failed) and the measurements behind it."""
+    """An experiment as values of knobs, its loss (lower is better, None if it failed), the measurements behind it."""
 
-    point: list[float]
+    values: Mapping[str, KnobValue]
     loss: float | None
     runs: int
 
@@ -54,7 +54,7 @@ class SearchAuthor:
         start = next((past.knobs for past in brief.history if past.n == 0), {})
         space = Space(tuple(widened(knob, start.get(knob.id)) for knob in knobs))
         here: dict[str, KnobValue] = {knob.id: knob.value for knob in knobs}
-        search = _Search(brief, space, here, list(_results(brief, space, here, self.name)))
+        search = _Search(brief, space, here, list(_results(brief, here, self.name)))
         values, how = search.choose()
         files = dict(brief.champion)
         for path in {knob.path for knob in knobs}:
@@ -86,51 +86,51 @@ class _Search:
         self._noise = brief.noise
         self._space = space
         self._rng = np.random.default_rng([brief.seed % 2**63, brief.n])
-        self._centre = np.array(space.code(here))
-        self._pending = [space.code(values) for values in brief.pending]
-        points = [*(result.point for result in results), *self._pending]
-        self._tried = {_key(here), *(_key(space.values(point)) for point in points)}
+        self._centre = space.points([here])[0]
+        self._pending = space.points(brief.pending)
+        self._tried = [here, *(result.values for result in results), *brief.pending]
 
     def choose(self) -> tuple[dict[str, KnobValue], str]:
         """Values nobody tried, and how they were found."""
         import numpy as np
 
-        if len(self._tried) >= self._space.size():
-            raise self._exhausted()
         losses = [result.loss for result in self.results if result.loss is not None]
         if len(losses) < 2 or len(self.results) <= min(2 * len(self._space.knobs), 8):
             if self._n % 2:
                 return self._first_fresh(self._space.uniform(self._rng, 64)), "exploring"
             return self._first_fresh(self._space.near(self._centre, self._rng, np.full(64, 0.2))), "near the champion"
         window = _window(self.results)
+        points = self._space.points([result.values for result in window])
         worst = max(losses)
-        filled = [worst if result.loss is None else result.loss for result in window]
+        filled = np.array([worst if result.loss is None else result.loss for result in window])
         # Regret relative to TPE alone on six functions of 2 and 6 knobs after 60 evaluations: the process alone 0.24
         # without noise and 0.70 with; every other ask by TPE 0.34 and 0.63. A third is the compromise, and a hedge.
         if self._n % 3 == 0:
             from overnight.loop.authors import tpe
 
             seed = int(self._rng.integers(2**31))
-            values = self._space.values(
-                tpe.ask(self._space, [result.point for result in window], filled, self._pending, seed)
-            )
-            if _key(values) not in self._tried:
+            values = self._space.values(tpe.ask(self._space, points, filled, self._pending, seed))
+            if values not in self._tried:
                 return values, "TPE"
-        return self._most_promising(window, filled), "surrogate"
+        runs = np.array([float(result.runs) for result in window])
+        return self._most_promising(points, filled, runs), "surrogate"
 
-    def _most_promising(self, window: Sequence[_Result], losses: Sequence[float]) -> dict[str, KnobValue]:
+    def _most_promising(self, points: "Array", losses: "Array", runs: "Array") -> dict[str, KnobValue]:
         import numpy as np
 
         from overnight.loop.authors import surrogate
 
         space, rng = self._space, self._rng
-        points = np.array([*(result.point for result in window), *self._pending])
-        known, unit = surrogate.standardised(np.array(losses))
+        known, unit = surrogate.standardised(losses)
         # What is being evaluated counts as middling until it is known, so that workers spread out.
-        values = np.concatenate([known, np.zeros(len(self._pending))])
-        runs = np.array([float(result.runs) for result in window] + [1.0] * len(self._pending))
-        model = surrogate.fit(space.features(points), values, self._noise / unit, runs)
-        expected, _ = model.predict(space.features(points[: len(window)]))
+        unknown = len(self._pending)
+        model = surrogate.fit(
+            space.features(np.concatenate([points, self._pending])),
+            np.concatenate([known, np.zeros(unknown)]),
+            self._noise / unit,
+            np.concatenate([runs, np.ones(unknown)]),
+        )
+        expected, _ = model.predict(space.features(points))
         best = points[int(np.argmin(expected))]
         quarter = _CANDIDATES // 4
         steps = 10.0 ** rng.uniform(-2.5, -0.5, size=2 * quarter)
@@ -149,14 +149,16 @@ class _Search:
 
     def _first_fresh(self, points: "Array") -> dict[str, KnobValue]:
         """The values of the first point nobody tried; of any such point in the space if there is none."""
-        for point in points:
-            values = self._space.values(point.tolist())
-            if _key(values) not in self._tried:
+        for point in points[:32].tolist():
+            values = self._space.values(point)
+            if values not in self._tried:
                 return values
+        names = [knob.id for knob in self._space.knobs]
+        tried = {tuple(values.get(name) for name in names) for values in self._tried}
         finite = self._space.size() < float("inf")
-        for code in self._space.every() if finite else self._space.uniform(self._rng, 4096).tolist():
-            values = self._space.values(code)
-            if _key(values) not in self._tried:
+        for point in self._space.every() if finite else self._space.uniform(self._rng, 4096).tolist():
+            values = self._space.values(point)
+            if tuple(values.values()) not in tried:
                 return values
         raise self._exhausted()
 
@@ -191,42 +193,45 @@ def _usable(champion: Mapping[str, bytes]) -> tuple[list[Knob], tuple[str, ...]]
     return knobs, tuple(notes)
 
 
-def _results(brief: Brief, space: Space, here: Mapping[str, KnobValue], name: str) -> Iterator[_Result]:
+def _results(brief: Brief, here: Mapping[str, KnobValue], name: str) -> Iterator[_Result]:
     """What the record says about settings of this code.
 
     Other authors' changes count only where they are part of the champion; what was measured before such a change is
     credited with its gain, so that old and new results can be compared.
     """
     by_n = {past.n: past for past in brief.history}
+    strangers = {past.n for past in brief.history if past.status == "keep" and past.author != name}
     lineages: dict[int, frozenset[int]] = {}
 
     def foreign(n: int) -> frozenset[int]:
         """Kept changes of other authors in the lineage of experiment `n`."""
         chain: list[int] = []
-        at: int | None = n
+        at: int | None = n if strangers else None
         while at is not None and at in by_n and at not in lineages:
             chain.append(at)
             at = by_n[at].parent_n
         found = lineages.get(at, frozenset()) if at is not None else frozenset()
         for each in reversed(chain):
-            if by_n[each].status == "keep" and by_n[each].author != name:
-                found |= {each}
-            lineages[each] = found
+            found = lineages[each] = found | ({each} & strangers)
         return found
 
     ours = foreign(brief.champion_n)
     sign = 1.0 if brief.direction == "minimize" else -1.0
     for past in brief.history:
         values = past.knobs or (here if past.n == brief.champion_n else {})
-        known = past.author == name or past.n == 0 or past.n in ours
-        if not values or not known or not foreign(past.n) <= ours:
+        if not values or not (past.author == name or past.n == 0 or past.n in ours):
             continue
-        failed = past.status in ("crash", "timeout", "rejected")
-        if failed:
-            yield _Result(space.code(values), None, 1)
+        missing = ours
+        if strangers:
+            theirs = foreign(past.n)
+            if not theirs <= ours:
+                continue
+            missing = ours - theirs
+        if past.status in ("crash", "timeout", "rejected"):
+            yield _Result(values, None, 1)
         elif past.metric is not None:
-            credit = sum(by_n[n].delta or 0.0 for n in ours - foreign(past.n))
-            yield _Result(space.code(values), sign * past.metric - credit, max(1, past.runs))
+            credit = sum(by_n[n].delta or 0.0 for n in missing)
+            yield _Result(values, sign * past.metric - credit, max(1, past.runs))
 
 
 def _window(results: Sequence[_Result]) -> list[_Result]:
@@ -237,10 +242,6 @@ def _window(results: Sequence[_Result]) -> list[_Result]:
     older = range(len(results) - half)
     best = sorted(older, key=lambda i: (results[i].loss is None, results[i].loss or 0.0))[:half]
     return [results[i] for i in sorted(best)] + list(results[-half:])
-
-
-def _key(values: Mapping[str, KnobValue]) -> tuple[KnobValue, ...]:
-    return tuple(values.values())
 
 
 def _hypothesis(

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 # Length scales of the unit cube (per square root of a dimension) and noise-to-signal ratios that are tried.
 _LENGTHS = (0.15, 0.35, 0.8, 2.0)
-_NOISES = (1e-4, 1e-2, 0.1, 0.5)
+_RATIOS = (1e-4, 1e-2, 0.1, 0.5)
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Surrogate:
 
 
 def fit(points: "Array", values: "Array", noise: float, runs: "Array") -> Surrogate:
-    """The process of highest marginal likelihood on a small grid, then once along each coordinate.
+    """The process of highest marginal likelihood: one length, then the noise, then each coordinate's own length.
 
     Args:
         points: one row of coordinates for each observation.
@@ -53,39 +53,39 @@ def fit(points: "Array", values: "Array", noise: float, runs: "Array") -> Surrog
 
     count, width = points.shape
     squares = (points[:, None, :] - points[None, :, :]) ** 2
+    # A last row makes one Cholesky factorisation solve for the values too; its own pivot only has to be large enough.
+    bordered = np.empty((count + 1, count + 1))
+    bordered[-1, :-1] = bordered[:-1, -1] = values
+    bordered[-1, -1] = 1e9 * (1.0 + float(values @ values))
+    diagonal = np.diag_indices(count)
 
-    def likelihood(inverse: "Array", ratio: float) -> "tuple[float, Surrogate | None]":
-        covariance = _kernel(squares @ inverse)
-        covariance[np.diag_indices(count)] += ratio / runs
-        try:
-            root: Array = np.linalg.cholesky(covariance)
-        except np.linalg.LinAlgError:
-            return -math.inf, None
-        dual = np.linalg.solve(root, values)
+    def fitted(inverse: "Array", ratio: float) -> "tuple[float, Surrogate]":
+        bordered[:-1, :-1] = _kernel(squares @ inverse)
+        bordered[diagonal] += ratio / runs
+        root: Array = np.linalg.cholesky(bordered)
+        dual = root[-1, :-1]
         variance = float(dual @ dual + 0.5) / (count + 0.5)
+        likelihood = -0.5 * count * math.log(variance) - float(np.log(root.diagonal()[:-1]).sum())
         roots: Array = np.sqrt(inverse)
-        fitted = Surrogate(points, roots, root, dual, variance)
-        return float(-0.5 * count * math.log(variance) - np.log(np.diag(root)).sum()), fitted
+        return likelihood, Surrogate(points, roots, root[:-1, :-1], dual, variance)
 
-    floor = min(max(noise * noise, _NOISES[0]), _NOISES[-1])
-    ratios = [ratio for ratio in _NOISES if ratio >= floor]
-    tried = [
-        (*likelihood(np.full(width, 1.0 / (length * length * width)), ratio), ratio)
-        for length in _LENGTHS
-        for ratio in ratios
-    ]
-    best, chosen, ratio = max(tried, key=lambda each: each[0])
-    assert chosen is not None, "a kernel of distinct points with noise is positive definite"
-    if count >= 2 * width:
+    floor = min(max(noise * noise, _RATIOS[0]), _RATIOS[-1])
+    ratios = [floor, *(ratio for ratio in _RATIOS if ratio > floor)]
+    ratio = ratios[min(1, len(ratios) - 1)]
+    inverses = [np.full(width, 1.0 / (length * length * width)) for length in _LENGTHS]
+    best, inverse = max(((fitted(each, ratio), each) for each in inverses), key=lambda pair: pair[0][0])
+    for each in ratios:
+        if each != ratio and (other := fitted(inverse, each))[0] > best[0]:
+            best, ratio = other, each
+    if count >= 2 * width > 2:
         for column in range(width):
             for factor in (1 / 9, 4.0):
-                inverse = chosen.weights**2
-                inverse[column] *= factor
-                score, other = likelihood(inverse, ratio)
-                if other is not None and score > best:
-                    best, chosen = score, other
+                changed = inverse.copy()
+                changed[column] *= factor
+                if (other := fitted(changed, ratio))[0] > best[0]:
+                    best, inverse = other, changed
                     break
-    return chosen
+    return best[1]
 
 
 def standardised(values: "Array") -> "tuple[Array, float]":

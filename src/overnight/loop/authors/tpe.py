@@ -9,7 +9,11 @@ from typing import TYPE_CHECKING, Any
 from overnight.loop.knobs.space import Space
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
     from optuna.distributions import BaseDistribution
+
+    Array = NDArray[np.floating[Any]]
 
 _lock = Lock()
 _EPOCH = datetime.fromtimestamp(0)
@@ -17,9 +21,9 @@ _EPOCH = datetime.fromtimestamp(0)
 
 def ask(
     space: Space,
-    points: Sequence[Sequence[float]],
-    losses: Sequence[float],
-    pending: Sequence[Sequence[float]],
+    points: "Array",
+    losses: "Array",
+    pending: "Array",
     seed: int,
 ) -> list[float]:
     """The point that Optuna's sampler proposes after these results; the same arguments give the same answer.
@@ -63,8 +67,10 @@ def ask(
             trial_id=number,
         )
 
-    window = [trial(10 + number, point, loss) for number, (point, loss) in enumerate(zip(points, losses, strict=True))]
-    window += [trial(10 + len(window) + number, point, None) for number, point in enumerate(pending)]
+    results = zip(points.tolist(), losses.tolist(), strict=True)
+    # Number 0 is the trial that is being asked for.
+    window = [trial(number, point, loss) for number, (point, loss) in enumerate(results, 1)]
+    window += [trial(number, point, None) for number, point in enumerate(pending.tolist(), len(window) + 1)]
 
     class Window(optuna.storages.InMemoryStorage):
         def get_all_trials(self, *args: Any, **kwargs: Any) -> list[FrozenTrial]:

@@ -29,9 +29,25 @@ class Space:
         """How many settings there are; infinite with a `float` knob."""
         return math.prod(knob.size() for knob in self.knobs)
 
-    def code(self, values: Mapping[str, Value]) -> list[float]:
-        """The point of these values. What lies outside the range, or is missing, becomes the nearest that fits."""
-        return [_code(knob, values.get(knob.id, knob.value)) for knob in self.knobs]
+    def points(self, settings: Sequence[Mapping[str, Value]]) -> "Codes":
+        """A row for each setting. A value outside its range becomes the nearest inside; a missing one, the present."""
+        import numpy as np
+
+        points = np.empty((len(settings), len(self.knobs)))
+        for column, knob in enumerate(self.knobs):
+            values = [setting.get(knob.id, knob.value) for setting in settings]
+            if knob.choices:
+                points[:, column] = [_index(knob, value) for value in values]
+                continue
+            numbers = np.array(
+                [value if isinstance(value, int | float) else knob.value for value in values], dtype=float
+            )
+            numbers = np.clip(numbers, knob.low, knob.high)
+            if knob.scale == "logit":
+                numbers = numbers / (1.0 - numbers)
+            low, high = _ends(knob)
+            points[:, column] = ((numbers if knob.scale == "linear" else np.log(numbers)) - low) / (high - low)
+        return points
 
     def values(self, point: Sequence[float]) -> dict[str, Value]:
         """The values at a point, by id, with no more digits than matter."""
@@ -143,28 +159,24 @@ def _ends(knob: Knob) -> tuple[float, float]:
     return _stretch(knob.low - half, knob.scale), _stretch(knob.high + half, knob.scale)
 
 
-def _code(knob: Knob, value: Value) -> float:
-    if knob.choices:
-        found = [index for index, choice in enumerate(knob.choices) if same(choice, value)]
-        return float(
-            found[0] if found else next(i for i, choice in enumerate(knob.choices) if same(choice, knob.value))
-        )
-    number = float(value) if isinstance(value, int | float) else float(knob.value)
-    low, high = _ends(knob)
-    return (_stretch(min(max(number, knob.low), knob.high), knob.scale) - low) / (high - low)
+def _index(knob: Knob, value: Value) -> int:
+    found = [index for index, choice in enumerate(knob.choices) if same(choice, value)]
+    return found[0] if found else _index(knob, knob.value)
 
 
 def _value(knob: Knob, code: float) -> Value:
     if knob.choices:
         return knob.choices[min(len(knob.choices) - 1, max(0, round(code)))]
     low, high = _ends(knob)
-    exact = _unstretch(low + min(1.0, max(0.0, code)) * (high - low), knob.scale)
+    at = low + min(1.0, max(0.0, code)) * (high - low)
+    exact = _unstretch(at, knob.scale)
     exact = min(max(exact, knob.low), knob.high)
     if knob.kind == "int":
         return int(min(max(math.floor(exact + 0.5), knob.low), knob.high))
     for digits in range(3, 17):
         rounded = float(f"{exact:.{digits}g}")
-        if knob.low <= rounded <= knob.high and abs(_code(knob, rounded) - code) <= RESOLUTION:
+        off = abs(_stretch(rounded, knob.scale) - at) if knob.low <= rounded <= knob.high else math.inf
+        if off <= RESOLUTION * (high - low):
             return rounded
     return exact
 
@@ -172,4 +184,5 @@ def _value(knob: Knob, code: float) -> Value:
 def _points(knob: Knob) -> Sequence[float]:
     if knob.choices:
         return [float(index) for index in range(len(knob.choices))]
-    return [_code(knob, number) for number in range(int(knob.low), int(knob.high) + 1)]
+    low, high = _ends(knob)
+    return [(_stretch(n, knob.scale) - low) / (high - low) for n in range(int(knob.low), int(knob.high) + 1)]

@@ -6,7 +6,7 @@ from datetime import datetime
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from overnight.loop.knobs.space import Space
+from overnight.loop.knobs.space import Space, is_category
 
 if TYPE_CHECKING:
     import numpy as np
@@ -43,13 +43,15 @@ def ask(
     from optuna.trial import FrozenTrial, TrialState
 
     distributions: dict[str, BaseDistribution] = {
-        f"{column:04d}": CategoricalDistribution(range(len(knob.choices))) if knob.choices else FloatDistribution(0, 1)
+        f"{column:04d}": CategoricalDistribution(range(len(knob.choices)))
+        if is_category(knob)
+        else FloatDistribution(0, 1)
         for column, knob in enumerate(space.knobs)
     }
 
     def trial(number: int, point: Sequence[float], loss: float | None) -> FrozenTrial:
         params: dict[str, Any] = {
-            name: round(code) if knob.choices else code
+            name: round(code) if is_category(knob) else code
             for name, knob, code in zip(distributions, space.knobs, point, strict=True)
         }
         done = loss is not None

@@ -21,7 +21,10 @@ RESOLUTION = 2e-4
 
 @dataclass(frozen=True)
 class Space:
-    """Points are rows with one number for each knob: 0..1 along its range, or the index of its choice."""
+    """Points are rows with one number for each knob: 0..1 along its range, or the index of its choice.
+
+    Numbers to choose from are a range with few stops, because 16 is closer to 24 than to 256.
+    """
 
     knobs: tuple[Knob, ...]
 
@@ -36,8 +39,11 @@ class Space:
         points = np.empty((len(settings), len(self.knobs)))
         for column, knob in enumerate(self.knobs):
             values = [setting.get(knob.id, knob.value) for setting in settings]
+            if stops := ordered(knob):
+                points[:, column] = [(stops.index(_nearest(knob, value)) + 0.5) / len(stops) for value in values]
+                continue
             if knob.choices:
-                points[:, column] = [_index(knob, value) for value in values]
+                points[:, column] = [knob.choices.index(_nearest(knob, value)) for value in values]
                 continue
             numbers = np.array(
                 [value if isinstance(value, int | float) else knob.value for value in values], dtype=float
@@ -61,7 +67,7 @@ class Space:
         """Points anywhere in the space."""
         points = rng.random((count, len(self.knobs)))
         for column, knob in enumerate(self.knobs):
-            if knob.choices:
+            if is_category(knob):
                 points[:, column] = rng.integers(len(knob.choices), size=count)
         return points
 
@@ -71,7 +77,11 @@ class Space:
 
         points = points.copy()
         for column, knob in enumerate(self.knobs):
-            if knob.kind == "int" and not knob.choices:
+            if stops := ordered(knob):
+                points[:, column] = (np.minimum(np.floor(points[:, column] * len(stops)), len(stops) - 1) + 0.5) / len(
+                    stops
+                )
+            elif knob.kind == "int":
                 low, high = _ends(knob)
                 at = low + points[:, column] * (high - low)
                 whole = np.clip(np.floor((np.exp(at) if knob.log else at) + 0.5), knob.low, knob.high)
@@ -93,7 +103,7 @@ class Space:
         moved[np.arange(count), rng.integers(knobs, size=count)] = True
         points = np.clip(centre + moved * rng.standard_normal((count, knobs)) * steps[:, None], 0.0, 1.0)
         for column, knob in enumerate(self.knobs):
-            if knob.choices:
+            if is_category(knob):
                 others = (centre[column] + rng.integers(1, len(knob.choices), size=count)) % len(knob.choices)
                 jump = moved[:, column] & (rng.random(count) < 1.5 / knobs + 0.1)
                 points[:, column] = np.where(jump, others, centre[column])
@@ -105,11 +115,24 @@ class Space:
 
         columns = []
         for column, knob in enumerate(self.knobs):
-            if len(knob.choices) > 2:
+            if is_category(knob) and len(knob.choices) > 2:
                 columns.append((points[:, column, None] == np.arange(len(knob.choices))) / math.sqrt(2))
             else:
                 columns.append(points[:, column, None])
         return np.concatenate(columns, axis=1)
+
+
+def ordered(knob: Knob) -> tuple[int | float, ...]:
+    """Its choices in order, if they are numbers."""
+    numbers = tuple(
+        choice for choice in knob.choices if isinstance(choice, int | float) and not isinstance(choice, bool)
+    )
+    return tuple(sorted(numbers)) if len(numbers) == len(knob.choices) else ()
+
+
+def is_category(knob: Knob) -> bool:
+    """Whether it picks among values that have no order."""
+    return bool(knob.choices) and not ordered(knob)
 
 
 def widened(knob: Knob, start: Value | None) -> Knob:
@@ -159,12 +182,14 @@ def _ends(knob: Knob) -> tuple[float, float]:
     return _stretch(knob.low - half, knob.scale), _stretch(knob.high + half, knob.scale)
 
 
-def _index(knob: Knob, value: Value) -> int:
-    found = [index for index, choice in enumerate(knob.choices) if same(choice, value)]
-    return found[0] if found else _index(knob, knob.value)
+def _nearest(knob: Knob, value: Value) -> Any:
+    """`value` if it is a choice, or else the present one."""
+    return next((choice for choice in knob.choices if same(choice, value)), knob.value)
 
 
 def _value(knob: Knob, code: float) -> Value:
+    if stops := ordered(knob):
+        return stops[min(len(stops) - 1, max(0, math.floor(code * len(stops))))]
     if knob.choices:
         return knob.choices[min(len(knob.choices) - 1, max(0, round(code)))]
     low, high = _ends(knob)
@@ -182,6 +207,8 @@ def _value(knob: Knob, code: float) -> Value:
 
 
 def _points(knob: Knob) -> Sequence[float]:
+    if stops := ordered(knob):
+        return [(index + 0.5) / len(stops) for index in range(len(stops))]
     if knob.choices:
         return [float(index) for index in range(len(knob.choices))]
     low, high = _ends(knob)

@@ -264,6 +264,11 @@ class Night:
         rows.sort(key=lambda row: latest.index(row[0]))
         findings.write(self.workspace, findings.render(rows))
 
+    def close(self) -> None:
+        """Stop whatever still runs, and let go of git."""
+        self.engine.close()
+        self.repository.close()
+
     def finish(self, final: Any, why: str, spent_s: float) -> None:
         """Record the end of the run."""
         summary = {"stopped": why, "final": final.encoded()}

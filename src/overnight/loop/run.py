@@ -80,7 +80,7 @@ class Loop:
             raise
         finally:
             self._pool.shutdown(wait=True, cancel_futures=True)
-            self.engine.close()
+            self.night.close()
 
     def _baseline(self) -> None:
         """Measure the state the run starts from, on all slots at once as the run will; it is experiment 0."""

@@ -92,6 +92,24 @@ def begin(
     """
     sandbox = open_sandbox(options.sandbox)
     repository = Repository.open(arena.folder)
+    try:
+        return _begin(place, arena, run, options, sandbox, repository, stop, watch, say)
+    except BaseException:
+        repository.close()
+        raise
+
+
+def _begin(
+    place: Place,
+    arena: Arena,
+    run: str,
+    options: Options,
+    sandbox: Sandbox,
+    repository: Repository,
+    stop: threading.Event,
+    watch: Watch | None,
+    say: Say,
+) -> Night:
     record = Record(place.database)
     if any(info.run == run for info in record.runs()) or branch(run) in repository.refs(branch(run)):
         raise UsageError(f"there is a run {run!r} already", hint=f"choose another name, or `overnight resume {run}`")
@@ -143,8 +161,24 @@ def take_up(
     """
     if info.state == "imported":
         raise UsageError(f"{info.run} was imported, so it cannot go on", hint="start a new run with `overnight run`")
-    record = Record(place.database)
     repository = Repository.open(folder, create=False)
+    try:
+        return _take_up(place, info, folder, repository, stop, watch, say)
+    except BaseException:
+        repository.close()
+        raise
+
+
+def _take_up(
+    place: Place,
+    info: RunInfo,
+    folder: Path,
+    repository: Repository,
+    stop: threading.Event,
+    watch: Watch | None,
+    say: Say,
+) -> Night:
+    record = Record(place.database)
     history = History(repository, record)
     if missing := history.reconcile(info.run):
         say(f"{missing} experiment(s) were in git alone, and are in the database again")

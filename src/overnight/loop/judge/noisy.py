@@ -10,17 +10,19 @@ from overnight.loop.judge.spending import alpha_at, looks, z_of, z_to_t
 from overnight.loop.judge.terms import BASELINE_SEEDS, JudgeSettings
 
 # Champion runs before a first comparison, and the number they should be worth before a last one.
-POOL_FIRST, POOL_FULL = 3, 24
+POOL_FIRST, POOL_FULL = 3, 32
 # Challenger runs of the screen; from then on each has a champion run beside it, on its seed.
 SCREEN = 2
 # One experiment in so many measures the champion too, to notice drift, once the pool is full.
 WATCH_EVERY = 4
 # Champion runs asked for with one challenger run, at most.
-_CATCH_UP = 3
+_CATCH_UP = 4
 # The screen asks whether the challenger may still be one that the last look keeps with this many sigma to spare …
 _TARGET = 2.0
 # … and drops it when it lies this many standard errors below.
-_PATIENCE = 2.6
+_PATIENCE = 3.0
+# The rank test guards the t test; alone it may err this many times as often.
+_LENIENCE = 6.0
 # Pairs: used once the correlation is surely above, looked for while it may be above.
 _PAIRS_PAY, _PAIRS_MAY, _PAIRS_LEARN = 0.4, 0.5, 40.0
 # Degrees of freedom that the run's pooled variance counts for against the challenger's own.
@@ -152,7 +154,7 @@ class NoisyTest:
             bound = z_to_t(z_of(spent), degrees) * error
             if distance > 0 and distance > bound:
                 p_rank = self._guard()
-                if p_rank is None or p_rank <= spent:
+                if p_rank is None or p_rank <= _LENIENCE * spent:
                     keep = True
         if keep is None and (runs >= self.confirm or (degrees and self._hopeless(distance, degrees, error))):
             keep = False

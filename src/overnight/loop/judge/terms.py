@@ -70,8 +70,8 @@ class Verdict:
         reason: one plain sentence with the numbers.
         metric: plain mean of the challenger's runs, metric units. A kept challenger was picked for a good one, so this
             flatters it a little; what the report claims is measured afresh (`claim`). None without any run.
-        delta: estimated improvement over the champion, metric units; positive is better, whatever the direction. None, as
-            are `low` and `high`, where a crash ended the examination.
+        delta: estimated improvement over the champion, metric units; positive is better, whatever the direction.
+            None, as are `low` and `high`, where a crash ended the examination.
         low: lower end of the 95 % interval of `delta`.
         high: upper end.
         evidence: flat JSON: runs, champion runs, method, error spent, noise used and where from, bounds.

@@ -12,18 +12,18 @@ os.environ["OPENBLAS_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = "1"  # the 
 import numpy as np
 import prepare
 
-CONTEXT = 6  # knob: 2..16
-EMBED = 16  # knob: [4, 8, 12, 16, 24, 32]
+CONTEXT = 6  # knob: 2..12
+EMBED = 16  # knob: [8, 12, 16, 24, 32]
 HIDDEN = 128  # knob: [32, 48, 64, 96, 128, 192, 256]
 LAYERS = 1  # knob: [1, 2]
 ACTIVATION = "tanh"  # knob: ["tanh", "relu"]
 BATCH = 256  # knob: 32..1024 log
-LEARNING_RATE = 1e-3  # knob: 3e-4..3e-2 log
+LEARNING_RATE = 1e-3  # knob: 5e-4..3e-2 log
+FINAL_RATE = 1.0  # knob: 0.02..1.0
+INIT_SCALE = 1.0  # knob: 0.3..1.5 log
 WARMUP = 0.05  # share of the budget
-FINAL_RATE = 1.0  # knob: 0.01..1.0
-BETA1 = 0.9
+BETA1 = 0.9  # knob: 0.5..0.95
 BETA2 = 0.999
-INIT_SCALE = 1.0
 
 BUDGET_S = float(os.environ.get("OVERNIGHT_BUDGET_S", "1"))
 

@@ -12,7 +12,7 @@ Git = Callable[..., str]
 
 
 @pytest.fixture(autouse=True)
-def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+def home(_own_configuration: None, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
     """No configuration of whoever runs the tests reaches them."""
     folder = tmp_path_factory.mktemp("home")
     (folder / ".gitconfig").write_text(
@@ -20,7 +20,8 @@ def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPat
         '[protocol "file"]\nallow = always\n[advice]\ndetachedHead = false\n'
     )
     monkeypatch.setenv("HOME", str(folder))
-    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    for name in ("XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"):
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
     return folder
 
@@ -61,7 +62,7 @@ def experiment() -> Callable[..., str]:
     """`experiment(repository, n, parent=None, **files)`: one recorded experiment, as the loop does it; its commit."""
 
     def record(repository: Repository, n: int, parent: str | None = None, run: str = "x", **files: bytes) -> str:
-        named = {name.replace("__", "/"): content for name, content in files.items()} or {"a.py": b"n = %d\n" % n}
+        named = {name.replace("__", "."): content for name, content in files.items()} or {"a.py": b"n = %d\n" % n}
         entries = {path: Entry("100644", repository.write_blobs([content])[0]) for path, content in named.items()}
         tree = repository.graft(parent, repository.write_tree(entries))
         commit = repository.write_commit(tree, [parent] if parent else [], f"experiment {n}", at_s=1000 + n)

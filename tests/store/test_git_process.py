@@ -99,8 +99,8 @@ def test_the_traps_work(trapped: tuple[Path, Path]) -> None:
     root, sprung = trapped
     for arguments in (
         ["status"],
-        ["diff", EMPTY_TREE, "HEAD"],
-        ["diff", "--no-ext-diff", "--textconv", EMPTY_TREE, "HEAD"],
+        ["diff-tree", "-p", "--ext-diff", EMPTY_TREE, "HEAD"],
+        ["diff-tree", "-p", "--textconv", EMPTY_TREE, "HEAD"],
         ["add", "-A"],
         ["update-ref", "refs/x", "HEAD"],
         ["cat-file", "-p", "1" * 40],

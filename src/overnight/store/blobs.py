@@ -80,7 +80,7 @@ class Blobs:
         try:
             # A power cut can leave an empty file behind, which `put` writes over.
             return self._path(blob_id).stat().st_size > 0
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return False
 
     def size_bytes(self, blob_id: str) -> int:

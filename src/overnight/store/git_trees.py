@@ -209,7 +209,7 @@ class Trees:
                     del self._folders[parent][name]
                     dirty.discard(folder)
                 folder = parent
-        dirty &= self._folders.keys()
+        dirty.intersection_update(self._folders)
 
 
 def _split(path: str) -> tuple[str, str]:

@@ -31,7 +31,7 @@ _STUBS = {
     "/etc/group": b"overnight:x:1000:\n",
     "/etc/nsswitch.conf": b"passwd: files\ngroup: files\nhosts: files dns\n",
 }
-_EGRESS = "/run/overnight"
+_PROXY, _RELAY = "/run/overnight/proxy", "/run/overnight/relay.py"
 _PROXY_PORT = 3128
 _HOSTS = {"/etc/hosts": b"127.0.0.1 localhost overnight\n::1 localhost\n"}
 
@@ -67,39 +67,37 @@ class Bwrap:
         if not command.hosts:
             return self._run(command, cancel)
         with tempfile.TemporaryDirectory(prefix="overnight-egress-") as folder:
-            Path(folder, "relay.py").touch()  # the mount point of the script
-            with Egress(command.hosts, f"{folder}/proxy") as egress:
-                finished = self._run(_relayed(command, Path(folder)), cancel)
+            socket = Path(folder, "proxy")
+            with Egress(command.hosts, str(socket)) as egress:
+                finished = self._run(_relayed(command, socket), cancel)
             return dataclasses.replace(finished, refused_hosts=egress.refused)
 
     def _run(self, command: Command, cancel: threading.Event | None) -> Finished:
+        arguments = _arguments(command, self._special)
         files = _files() if command.network else {**_files(), **_hosts()}
         # Each start needs reading positions of its own.
-        inherited = [
-            os.open(f"/proc/self/fd/{fd}", os.O_RDONLY | os.O_CLOEXEC) for fd in (self._filter, *files.values())
-        ]
+        sources = (self._filter, *files.values())
+        inherited = tuple(os.open(f"/proc/self/fd/{fd}", os.O_RDONLY | os.O_CLOEXEC) for fd in sources)
         words = ["--seccomp", str(inherited[0])]
         for path, fd in zip(files, inherited[1:], strict=True):
             words += ["--perms", "0444", "--file", str(fd), path]
-        words += _arguments(command, self._special)
         keeper = Keeper(
             argv=lambda config: [self._path, "--args", str(config), "--", *command.argv],
-            config=lambda report: self._prefix + _joined(["--json-status-fd", str(report), *words]),
-            fds=tuple(inherited),
+            config=lambda report: self._prefix + _joined([*words, "--json-status-fd", str(report), *arguments]),
+            fds=inherited,
             stop=signal.SIGKILL,
             exec_failed=b"bwrap: execvp ",
         )
         return _translate(run_kept(keeper, command, self._hierarchy, cancel))
 
 
-def _relayed(command: Command, folder: Path) -> Command:
-    """`command`, started by a relay to the proxy whose socket is in `folder`."""
-    script = f"{_EGRESS}/relay.py"
+def _relayed(command: Command, proxy: Path) -> Command:
+    """`command`, started by a relay to the socket `proxy`."""
     return dataclasses.replace(
         command,
-        argv=(sys.executable, "-I", "-S", script, f"{_EGRESS}/proxy", str(_PROXY_PORT), *command.argv),
+        argv=(sys.executable, "-I", "-S", _RELAY, _PROXY, str(_PROXY_PORT), *command.argv),
         env={**command.env, **proxy_variables(_PROXY_PORT)},
-        mounts=(*command.mounts, Mount(folder, _EGRESS), Mount(Path(__file__).with_name("relay.py"), script)),
+        mounts=(*command.mounts, Mount(proxy, _PROXY), Mount(Path(__file__).with_name("relay.py"), _RELAY)),
     )
 
 
@@ -116,7 +114,7 @@ def _arguments(command: Command, special: SpecialFiles) -> list[str]:
     words += ["--remount-ro", "/dev"]
     for mount in command.mounts:
         words += ["--bind" if mount.writable else "--ro-bind", str(mount.source), mount.target]
-        if mount.target != _EGRESS:
+        if mount.target != _PROXY:
             for inner in special.within(mount.source, writable=mount.writable):
                 words += ["--ro-bind", os.devnull, os.path.normpath(f"{mount.target}/{inner}")]
     words += ["--remount-ro", "/", "--chdir", command.cwd]

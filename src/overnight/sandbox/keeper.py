@@ -44,6 +44,16 @@ class Keeper:
 
 @dataclass
 class Child:
+    """A keeper at work.
+
+    Attributes:
+        process: the keeper; whoever follows it reaps it and sets `returncode`.
+        stdout: what the command prints; read end.
+        stderr: likewise, and what the keeper says.
+        report: what the keeper reports; read end.
+        pidfd: readable when the keeper has ended.
+    """
+
     process: subprocess.Popen[bytes]
     stdout: int
     stderr: int
@@ -51,11 +61,17 @@ class Child:
     pidfd: int
 
     def close(self) -> None:
+        """Close all descriptors."""
         for fd in (self.stdout, self.stderr, self.report, self.pidfd):
             os.close(fd)
 
 
 def start(keeper: Keeper, command: Command, group: Group | None) -> Child:
+    """Start `keeper`, limited and in `group`, and tell it what to do.
+
+    Raises:
+        IsolationMissing: it could not be started or limited; nothing runs.
+    """
     opened: list[int] = list(keeper.fds)
 
     def pipe() -> tuple[int, int]:

@@ -9,12 +9,20 @@ import threading
 import time
 from pathlib import Path
 
+from overnight.core.errors import UsageError
+
+# Each costs a mount; nobody needs that many.
+_MOST = 64
 # Folders that are shown read-only are data: they may be large and hardly change.
 _REMEMBER_S = 60.0
 
 
 def find_special(source: str) -> tuple[str, ...]:
-    """Paths, relative to the folder `source`, of its sockets and named pipes; `.` if it is one itself."""
+    """Paths, relative to the folder `source`, of its sockets and named pipes; `.` if it is one itself.
+
+    Raises:
+        UsageError: there are too many to cover.
+    """
     try:
         mode = os.stat(source).st_mode
     except OSError:
@@ -33,6 +41,8 @@ def find_special(source: str) -> tuple[str, ...]:
                         stack.append(entry.path)
                     elif _special(entry.stat(follow_symlinks=False).st_mode):
                         found.append(os.path.relpath(entry.path, source))
+                        if len(found) > _MOST:
+                            raise UsageError(f"{source} holds more than {_MOST} sockets and pipes", hint="remove them")
         except OSError:
             continue  # gone, or not ours to read: then not the command's either
     return tuple(found)

@@ -7,8 +7,10 @@ Drives the real `Judge` through simulated nights of 300 challengers. σ is the s
     python benchmarks/judge.py --only t4  one setting
 
 Every night starts with the baseline's six runs. All 300 challengers are null: the champion's own program again. At
-three moments (experiment 5, 150 and 300) a copy of the judge also meets one challenger of each of 1, 2 and 3 σ, which
-gives the power from just that state. A false keep changes the champion, as in a run.
+four moments (experiment 5, 150, 150 if the champion had just changed, and 300) a copy of the judge also meets one
+challenger of each of 1, 2 and 3 σ, which gives the power from just that state. A false keep changes the champion, as in
+a run. `kept_at_2_sigma` says how the verdicts of challengers that are truly 2 σ better, and were kept, compare with the
+truth; `claims` how often the 95 % interval of a claimed gain, from fresh pairs, covers it.
 """
 
 import argparse
@@ -24,10 +26,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from overnight.loop.judge import Ask, Judge, JudgeSettings, claim, final_plan
+from overnight.loop.judge import Ask, Judge, JudgeSettings, Verdict, claim, final_plan
 
 NIGHT = 300
-PROBES = {5: "early", 150: "middle", 300: "late"}
+PROBES = {5: ("early",), 150: ("middle", "after a keep"), 300: ("late",)}
+MOMENTS = [moment for moments in PROBES.values() for moment in moments]
 EFFECTS = (1.0, 2.0, 3.0)
 LOGNORMAL = 0.8
 
@@ -59,7 +62,7 @@ class Setting:
     """One kind of night.
 
     `linear` and `walk` are per measurement, in σ; `noisy` is the share of challengers with twice the noise; `rho` the
-    part of the variance that challenger and champion share on a seed; `flip` turns the noise's long tail towards better.
+    part of the variance that both sides share on a seed; `flip` turns the noise's long tail towards better.
     """
 
     name: str
@@ -88,7 +91,6 @@ SETTINGS = (
     Setting("pairs, rho 0.5", normal, rho=0.5),
     Setting("pairs, rho 0.9", normal, rho=0.9),
     Setting("pairs, rho 0.9, t4", student4, rho=0.9),
-    Setting("pairs, rho 0.5, linear drift 0.003", normal, rho=0.5, linear=0.003),
     Setting("pairs, rho 0.5, random walk 0.03", normal, rho=0.5, walk=0.03),
 )
 
@@ -99,23 +101,23 @@ class World:
     def __init__(self, setting: Setting, rng: np.random.Generator) -> None:
         self.setting = setting
         self._noise = self._stream(rng)
-        self._seeds: dict[int, float] = {}
+        self.seeds: dict[int, float] = {}
         self._rng = rng
-        self._level = 0.0
+        self.level = 0.0
         self.measured = {"challenger": 0, "champion": 0}
 
     def measure(self, ask: Ask, effect: float, scale: float) -> float:
         setting = self.setting
-        self._level += setting.linear
+        self.level += setting.linear
         if setting.walk:
-            self._level += setting.walk * float(self._rng.standard_normal())
+            self.level += setting.walk * float(self._rng.standard_normal())
         noise = next(self._noise)
         if setting.rho:
-            if ask.seed_index not in self._seeds:
-                self._seeds[ask.seed_index] = next(self._noise)
-            noise = math.sqrt(1 - setting.rho) * noise + math.sqrt(setting.rho) * self._seeds[ask.seed_index]
+            if ask.seed_index not in self.seeds:
+                self.seeds[ask.seed_index] = next(self._noise)
+            noise = math.sqrt(1 - setting.rho) * noise + math.sqrt(setting.rho) * self.seeds[ask.seed_index]
         self.measured[ask.side] += 1
-        better = self._level + (effect + scale * noise if ask.side == "challenger" else noise)
+        better = self.level + (effect + scale * noise if ask.side == "challenger" else noise)
         return 100.0 - better
 
     def _stream(self, rng: np.random.Generator) -> Iterator[float]:
@@ -133,17 +135,31 @@ class Night:
     champion_runs: int = 0
     most_runs: int = 0
     found: dict[tuple[str, float], bool] = field(default_factory=dict)
+    kept: list[tuple[float, bool]] = field(default_factory=list)
 
 
-def examine(judge: Judge, world: World, n: int, effect: float = 0.0, scale: float = 1.0) -> tuple[bool, int, float | None]:
-    """Kept or not, challenger runs, its mean."""
+def examine(judge: Judge, world: World, n: int, effect: float = 0.0, scale: float = 1.0) -> Verdict:
     examination = judge.open(n)
-    runs = 0
     while isinstance(asks := examination.next(), list):
         for ask in asks:
             examination.add(ask, world.measure(ask, effect, scale))
-            runs += ask.side == "challenger"
-    return asks.keep, runs, asks.metric
+    return asks
+
+
+def probe(judge: Judge, world: World, n: int, moment: str, effect: float, seen: Night) -> None:
+    """One challenger that is `effect` better, met by a copy of `judge`; the world goes on as if nothing had been."""
+    judge = copy.deepcopy(judge)
+    measured, level = dict(world.measured), world.level
+    if moment == "after a keep":
+        judge.champion_changed(100 - world.level)
+    verdict = examine(judge, world, n, effect)
+    seen.found[moment, effect] = verdict.keep
+    seen.most_runs = max(seen.most_runs, int(verdict.evidence["runs"] or 0))
+    if verdict.keep and effect == 2.0:
+        assert verdict.delta is not None and verdict.low is not None and verdict.high is not None
+        seen.kept.append((verdict.delta - effect, verdict.low <= effect <= verdict.high))
+    world.measured, world.level = measured, level
+    world.seeds.clear()
 
 
 def night(job: tuple[int, int]) -> Night:
@@ -156,23 +172,16 @@ def night(job: tuple[int, int]) -> Night:
     world.measured = {"challenger": 0, "champion": 0}
     seen = Night()
     for n in range(1, NIGHT + 1):
-        if n in PROBES:
+        for moment in PROBES.get(n, ()):
             for effect in EFFECTS:
-                measured = dict(world.measured)
-                level = world._level
-                kept, runs, _ = examine(copy.deepcopy(judge), world, n, effect)
-                world.measured, world._level = measured, level
-                # A probe's seeds are met again by the real experiment; the world draws those anew.
-                world._seeds.clear()
-                seen.found[PROBES[n], effect] = kept
-                seen.most_runs = max(seen.most_runs, runs)
+                probe(judge, world, n, moment, effect, seen)
         scale = 2.0 if setting.noisy and rng.random() < setting.noisy else 1.0
-        kept, runs, metric = examine(judge, world, n, 0.0, scale)
-        seen.most_runs = max(seen.most_runs, runs)
-        if kept:
-            assert metric is not None
+        verdict = examine(judge, world, n, 0.0, scale)
+        seen.most_runs = max(seen.most_runs, int(verdict.evidence["runs"] or 0))
+        if verdict.keep:
+            assert verdict.metric is not None
             seen.false_keeps += 1
-            judge.champion_changed(metric)
+            judge.champion_changed(verdict.metric)
     seen.challenger_runs = world.measured["challenger"]
     seen.champion_runs = world.measured["champion"]
     return seen
@@ -189,20 +198,45 @@ def summary(nights: list[Night]) -> dict[str, object]:
     power: dict[str, object] = {}
     for effect in EFFECTS:
         by_moment = {
-            moment: round(float(np.mean([night.found[moment, effect] for night in nights])), 4)
-            for moment in PROBES.values()
+            moment: round(float(np.mean([night.found[moment, effect] for night in nights])), 4) for moment in MOMENTS
         }
-        overall, spread = mean([float(np.mean([night.found[m, effect] for m in PROBES.values()])) for night in nights])
+        overall, spread = mean([float(np.mean([night.found[m, effect] for m in MOMENTS])) for night in nights])
         power[f"{effect:g} sigma"] = {"all": overall, "se": spread, **by_moment}
+    kept = [found for night in nights for found in night.kept]
     return {
         "nights": len(nights),
         "false_keeps": false,
         "se": error,
         "power": power,
+        "kept_at_2_sigma": {
+            "count": len(kept),
+            "mean_excess": mean([excess for excess, _ in kept])[0],
+            "interval_covers": mean([float(covered) for _, covered in kept])[0],
+        },
         "challenger_runs_per_null": mean([night.challenger_runs / NIGHT for night in nights])[0],
         "champion_runs_per_null": mean([night.champion_runs / NIGHT for night in nights])[0],
         "most_challenger_runs": max(night.most_runs for night in nights),
     }
+
+
+def coverage(count: int) -> dict[str, object]:
+    """How often the interval of `claim` covers a true gain of 1 σ, for `count` claims of each kind of noise."""
+    pairs = final_plan("noise")
+    found: dict[str, object] = {}
+    for index, setting in enumerate(SETTINGS):
+        if setting.noisy or setting.linear or setting.walk:
+            continue
+        rng = np.random.default_rng([7, index])
+        own, shared = math.sqrt(1 - setting.rho), math.sqrt(setting.rho)
+        covered = []
+        for _ in range(count):
+            seeds = shared * setting.noise(rng, pairs)
+            before = 100 + seeds + own * setting.noise(rng, pairs)
+            after = 99 + seeds + own * setting.noise(rng, pairs)
+            made = claim(before.tolist(), after.tolist(), direction="minimize", mode="noise", sd=1.0)
+            covered.append(float(made.low <= 1 <= made.high))
+        found[setting.name] = mean(covered)
+    return found
 
 
 def main() -> None:
@@ -220,7 +254,8 @@ def main() -> None:
                 continue
             results[setting.name] = summary(pool.map(night, [(index, seed) for seed in range(count)], chunksize=5))
             print(f"{time.monotonic() - started:6.1f}s {setting.name}: {results[setting.name]}", file=sys.stderr)
-    print(json.dumps({"benchmark": "judge", "settings": results}))
+    claims = coverage(20 * count)
+    print(json.dumps({"benchmark": "judge", "settings": results, "claims": {"claims": 20 * count, "covered": claims}}))
 
 
 if __name__ == "__main__":

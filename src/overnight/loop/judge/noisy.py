@@ -19,8 +19,8 @@ WATCH_EVERY = 4
 _CATCH_UP = 4
 # The screen asks whether the challenger may still be one that the last look keeps with this many sigma to spare …
 _TARGET = 2.0
-# … and drops it when it lies this many standard errors below.
-_PATIENCE = 3.0
+# … and drops it when it lies this many standard errors below; sooner where pairs double the price of a run.
+_PATIENCE, _PATIENCE_PAIRED = 3.0, 2.6
 # The rank test guards the t test; alone it may err this many times as often.
 _LENIENCE = 6.0
 # Pairs: used once the correlation is surely above, looked for while it may be above.
@@ -131,13 +131,13 @@ class NoisyTest:
         if self._noise.pool_size < self._first():
             return True, self._first() - self._noise.pool_size - 1
         missing = POOL_FULL - self._worth()
-        if missing > 0:
-            if self.runs < SCREEN:
-                return True, 0
-            left = self.confirm - self.runs
-            return True, max(0, min(_CATCH_UP, math.ceil(missing / left)) - 1)
         watch = self.runs < 1 and self._n % WATCH_EVERY == 0
-        return self.runs >= SCREEN or watch or bool(self.rho) or self._explore, 0
+        partner = missing > 0 or self.runs >= SCREEN or watch or bool(self.rho) or self._explore
+        if missing <= 0 or self.runs < SCREEN or self._noise.pool_size >= POOL_FULL:
+            # With enough champion runs, what is missing was lost to drift; only a run beside each challenger run helps.
+            return partner, 0
+        each = math.ceil(missing / (self.confirm - self.runs))
+        return partner, min(_CATCH_UP, each) - 1
 
     def standing(self) -> Standing:
         """What the runs so far say."""
@@ -162,7 +162,8 @@ class NoisyTest:
 
     def _hopeless(self, distance: float, degrees: float, error: float) -> bool:
         final = math.sqrt(self.noise_variance * self._final_variance())
-        return distance < (self._z_last + _TARGET) * final - z_to_t(_PATIENCE, degrees) * error
+        patience = _PATIENCE_PAIRED if self.rho else _PATIENCE
+        return distance < (self._z_last + _TARGET) * final - z_to_t(patience, degrees) * error
 
     def close(self) -> None:
         """Pool what was learnt about the noise."""

@@ -133,9 +133,11 @@ class NoisyTest:
         missing = POOL_FULL - self._worth()
         watch = self.runs < 1 and self._n % WATCH_EVERY == 0
         partner = missing > 0 or self.runs >= SCREEN or watch or bool(self.rho) or self._explore
-        if missing <= 0 or self.runs < SCREEN or self._noise.pool_size >= POOL_FULL:
-            # With enough champion runs, what is missing was lost to drift; only a run beside each challenger run helps.
+        if missing <= 0 or self.runs < SCREEN:
             return partner, 0
+        if self._noise.pool_size >= POOL_FULL:
+            # Runs there are enough, drift has aged them: only runs made now help, and they pay where a keep is near.
+            return partner, int(missing > POOL_FULL / 2 and 2 * self.runs >= self.confirm)
         each = math.ceil(missing / (self.confirm - self.runs))
         return partner, min(_CATCH_UP, each) - 1
 

@@ -20,6 +20,7 @@ HOOKS = (
     "reference-transaction post-index-change pre-commit post-commit prepare-commit-msg commit-msg post-checkout "
     "pre-auto-gc post-merge pre-push update pre-receive post-rewrite fsmonitor-watchman"
 )
+NO_FILTER = ["-c", "filter.x.required=false"]
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 COMMANDS = "rev-parse ls-files cat-file update-ref diff-tree for-each-ref rev-list config check-attr check-ignore init"
 
@@ -99,8 +100,8 @@ def test_the_traps_work(trapped: tuple[Path, Path]) -> None:
     root, sprung = trapped
     for arguments in (
         ["status"],
-        ["diff-tree", "-p", "--ext-diff", EMPTY_TREE, "HEAD"],
-        ["diff-tree", "-p", "--textconv", EMPTY_TREE, "HEAD"],
+        [*NO_FILTER, "diff-tree", "-p", "--ext-diff", EMPTY_TREE, "HEAD"],
+        [*NO_FILTER, "diff-tree", "-p", "--textconv", EMPTY_TREE, "HEAD"],
         ["add", "-A"],
         ["update-ref", "refs/x", "HEAD"],
         ["cat-file", "-p", "1" * 40],

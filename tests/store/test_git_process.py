@@ -20,7 +20,6 @@ HOOKS = (
     "reference-transaction post-index-change pre-commit post-commit prepare-commit-msg commit-msg post-checkout "
     "pre-auto-gc post-merge pre-push update pre-receive post-rewrite fsmonitor-watchman"
 )
-NO_FILTER = ["-c", "filter.x.required=false"]
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 COMMANDS = "rev-parse ls-files cat-file update-ref diff-tree for-each-ref rev-list config check-attr check-ignore init"
 
@@ -83,10 +82,10 @@ def trapped(project: Project, git: Git, tmp_path: Path) -> tuple[Path, Path]:
         "submodule.x.update": f"!{trap('submodule')}",
         **{f"alias.{name}": f"!{trap('alias-' + name)}" for name in COMMANDS.split()},
     }
-    (tmp_path / "attributes").write_text("* filter=x diff=x merge=x\n")
-    (root / ".gitattributes").write_text("* filter=x diff=x merge=x\n")
+    (tmp_path / "attributes").write_text("* diff=x merge=x\n*.py filter=x\n")
+    (root / ".gitattributes").write_text("* diff=x merge=x\n*.py filter=x\n")
     (root / ".git" / "info").mkdir(exist_ok=True)
-    (root / ".git" / "info" / "attributes").write_text("* filter=x diff=x merge=x\n")
+    (root / ".git" / "info" / "attributes").write_text("* diff=x merge=x\n*.py filter=x\n")
     for key, value in settings.items():
         git(root, "config", key, value)
     trap("path-git", root / "git")
@@ -100,8 +99,8 @@ def test_the_traps_work(trapped: tuple[Path, Path]) -> None:
     root, sprung = trapped
     for arguments in (
         ["status"],
-        [*NO_FILTER, "diff-tree", "-p", "--ext-diff", EMPTY_TREE, "HEAD"],
-        [*NO_FILTER, "diff-tree", "-p", "--textconv", EMPTY_TREE, "HEAD"],
+        ["diff-tree", "-p", "--ext-diff", EMPTY_TREE, "HEAD", "run.sh"],
+        ["diff-tree", "-p", "--textconv", EMPTY_TREE, "HEAD", "run.sh"],
         ["add", "-A"],
         ["update-ref", "refs/x", "HEAD"],
         ["cat-file", "-p", "1" * 40],

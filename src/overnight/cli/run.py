@@ -149,7 +149,9 @@ def render(result: dict[str, Any]) -> str:
     gain = "not measured yet"
     if result["gain"] is not None:
         gain = signed(result["gain"])
-        if result["gain_pairs"]:
+        if result["gain_pairs"] and result["gain_low"] == result["gain_high"]:
+            gain += "  (exact: the metric is the same each time)"
+        elif result["gain_pairs"]:
             low, high = signed(result["gain_low"]), signed(result["gain_high"])
             gain += f"  (95 % interval {low} … {high}, {result['gain_pairs']} fresh pairs)"
     lines = [

@@ -25,6 +25,7 @@ class Attempt:
         opened: its place in the run's order of events.
         asks: what the batch on its way will answer, in order.
         champion_tree: the champion's tree when that batch was sent.
+        memory_bytes: peak of the challenger's evaluations.
         kept: a verdict of keep that waits for the arena's checks.
     """
 
@@ -47,6 +48,7 @@ class Attempt:
     champion_tree: str = ""
     measurements: list[Measurement] = field(default_factory=list)
     repairs: int = 0
+    memory_bytes: int = 0
     kept: Verdict | None = None
 
     def proposal(self) -> Proposal:

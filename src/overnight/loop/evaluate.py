@@ -43,6 +43,7 @@ class Measured:
         scorer_error: what the scorer said where it failed; for the person only.
         mendable: the artifact failed in a way that an author may repair (syntax, import).
         seconds: wall clock of all steps.
+        memory_bytes: peak of the hungriest step, page cache included; 0 if the kernel does not say.
     """
 
     outcome: Outcome
@@ -52,6 +53,7 @@ class Measured:
     scorer_error: str = ""
     mendable: bool = False
     seconds: float = 0.0
+    memory_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -176,6 +178,7 @@ class _Runner:
         self.remaps = evaluator._sandbox.remaps
         self.cpus = evaluator._cpus[slot % len(evaluator._cpus)]
         self.seconds = 0.0
+        self.memory_bytes = 0
         threads = str(len(self.cpus) if self.cpus else os.cpu_count() or 1)
         self.environment = {
             "PATH": f"{evaluator._environment.bin}:/usr/local/bin:/usr/bin:/bin",
@@ -201,6 +204,11 @@ class _Runner:
             if done.killed or done.exit_code != 0:
                 return self._failed(done)
             handed = list(self._outputs(folder))
+            # The scorer may hold the artifact to its budget; this figure is ours, not the artifact's.
+            self.environment |= {
+                "OVERNIGHT_PRODUCE_S": f"{done.seconds:.3f}",
+                "OVERNIGHT_PRODUCE_CPU_S": f"{done.cpu_s or 0.0:.3f}",
+            }
             missing = [name for name in self.arena.outputs if not any(path in Paths([name]) for path in handed)]
             if missing:
                 said = _tail(done)
@@ -360,6 +368,7 @@ class _Runner:
             self.cancel,
         )
         self.seconds += finished.seconds
+        self.memory_bytes = max(self.memory_bytes, finished.memory_bytes or 0)
         return finished
 
     def _outputs(self, folder: Path) -> Iterator[str]:
@@ -400,7 +409,7 @@ class _Runner:
         scorer_error: str = "",
         mendable: bool = False,
     ) -> Measured:
-        return Measured(outcome, value, secondary or {}, error, scorer_error, mendable, self.seconds)
+        return Measured(outcome, value, secondary or {}, error, scorer_error, mendable, self.seconds, self.memory_bytes)
 
 
 def _mendable(said: str) -> str:

@@ -296,6 +296,8 @@ class Loop:
                 return
             stale = ask.side == "champion" and attempt.champion_tree != self.night.champion_tree
             self._note(attempt, ask, measured, done.slot, stale)
+            if ask.side == "challenger":
+                attempt.memory_bytes = max(attempt.memory_bytes, measured.memory_bytes)
             if stale:
                 continue
             if measured.value is not None:
@@ -404,6 +406,7 @@ class Loop:
         if measured and measured[-1].error:
             detail["error"] = measured[-1].error
         detail["runs"] = len(values)
+        detail["memory_bytes"] = attempt.memory_bytes
         self._attempts.pop(attempt.n, None)
         self._conclude(
             Experiment(

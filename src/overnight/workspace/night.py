@@ -8,9 +8,9 @@ from overnight.core.errors import NotFound, UsageError
 from overnight.core.ids import check_run_name, run_name
 from overnight.loop import arena as arenas
 from overnight.loop.progress import Watch
+from overnight.loop.report.write import write_report
 from overnight.loop.run import Loop
 from overnight.loop.start import Options, Say, begin, find_folder, holding, sweep, take_up
-from overnight.loop.summary import summarise
 from overnight.workspace.workspace import Workspace
 
 
@@ -73,5 +73,4 @@ def resume(
 
 def report(workspace: Workspace, name: str | None) -> dict[str, Any]:
     """The report object of a run, its page written."""
-    info = workspace.record.run(name)
-    return summarise(info, workspace.record.experiments(info.run))
+    return write_report(workspace.record, workspace.folder, workspace.state, name)

@@ -1,0 +1,92 @@
+"""What a person should read before merging: speeding up is not skipping thinking."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from overnight.loop.experiment import Experiment
+from overnight.loop.findings import number, signed
+
+
+def before_merging(
+    result: Mapping[str, Any], experiments: Sequence[Experiment], stat: tuple[int, int, int]
+) -> list[str]:
+    """Sentences, the most pressing first, each from what is on record.
+
+    Args:
+        result: the report object.
+        experiments: of the run.
+        stat: files, lines added and lines removed, champion against baseline.
+    """
+    said: list[str] = []
+    kept = [item for item in experiments if item.status == "keep"]
+    if not kept:
+        return ["Nothing was kept: there is nothing to merge."]
+    if result["sandbox"] == "none":
+        said.append(
+            "It ran without isolation: any candidate could have changed the evaluator, the record or this page."
+        )
+    if result["integrity"] == "shared":
+        said.append(
+            "Artifact and evaluator shared a process, so a candidate could have reported a number of its own. "
+            "Read the diff for anything that prints, exits early, imports or inspects the evaluator."
+        )
+    said += _gain(result)
+    said += _holdout(result)
+    files, added, removed = stat
+    said.append(
+        f"Read the diff itself: {files} file(s), {added} line(s) added, {removed} removed. Does it do what you meant?"
+    )
+    slim = [item for item in kept if _slim(item)]
+    if slim:
+        names = ", ".join(str(item.n) for item in slim[:8])
+        said.append(f"These keeps were close calls, whose interval nearly reaches the smallest effect: {names}.")
+    by_code = [item for item in kept if not item.detail.get("knobs")]
+    if by_code:
+        names = ", ".join(str(item.n) for item in by_code[:8])
+        said.append(
+            f"These keeps changed code, not only constants: {names}. Their hypotheses are the authors' own words."
+        )
+    if not result["checks"]:
+        said.append("The arena has no `checks`: nothing but the metric was looked at. What must not get worse?")
+    failed = result["crashed"] + result["timeouts"] + result["rejected"]
+    if failed * 2 > result["experiments"]:
+        said.append(
+            f"{failed} of {result['experiments']} experiments could not be judged; see why before a next night."
+        )
+    return said
+
+
+def _gain(result: Mapping[str, Any]) -> list[str]:
+    if result["gain"] is None:
+        return ["The gain was not measured afresh, so the best value is one that was picked for being good."]
+    if result["gain_low"] <= 0:
+        return [
+            f"The interval of the gain, {signed(result['gain_low'])} … {signed(result['gain_high'])}, does not exclude "
+            "zero: it may be nothing."
+        ]
+    return []
+
+
+def _holdout(result: Mapping[str, Any]) -> list[str]:
+    held = result["holdout"]
+    if not held:
+        return ["There is no holdout: whether the gain carries over to what was not measured, nobody looked at."]
+    before, after = held["baseline"], held["champion"]
+    if before is None or after is None:
+        return ["The holdout could not be measured; see the log."]
+    sign = -1 if result["direction"] == "minimize" else 1
+    change = sign * (after - before)
+    told = f"{number(before)} → {number(after)}"
+    if change <= 0:
+        return [f"The holdout did not improve ({told}): the gain may be fitted to the evaluator."]
+    if result["gain"] and change < 0.5 * result["gain"]:
+        return [f"The holdout gained less than half of what was claimed ({told}, {signed(change)})."]
+    return [f"The holdout improved as well: {told}."]
+
+
+def _slim(item: Experiment) -> bool:
+    evidence = item.detail.get("evidence", {})
+    low, high = evidence.get("low"), evidence.get("high")
+    if not isinstance(low, int | float) or not isinstance(high, int | float) or high <= low:
+        return False
+    return low < 0.25 * (high - low)

@@ -1,0 +1,56 @@
+"""Writing a run's page and chart where they can be found again."""
+
+from pathlib import Path
+from typing import Any
+
+from overnight.core.errors import ArenaError, OvernightError, StoreError
+from overnight.loop.record import Record
+from overnight.loop.report.chart import svg
+from overnight.loop.report.page import page
+from overnight.loop.report.reading import before_merging
+from overnight.loop.start import find_folder
+from overnight.loop.summary import summarise
+from overnight.store.git import Repository
+
+
+def write_report(record: Record, workspace: Path, state: Path, run: str | None = None) -> dict[str, Any]:
+    """Write `report.html` and `chart.svg` of a run, the newest by default; the report object, `path` included.
+
+    Raises:
+        NotFound: there is no such run.
+        StoreError: they cannot be written.
+    """
+    info = record.run(run)
+    experiments = record.experiments(info.run)
+    folder = state / "reports" / info.run
+    path = folder / "report.html"
+    result = {**summarise(info, experiments, path), "chart": str(folder / "chart.svg")}
+    arena = info.settings.get("arena", {})
+    result["checks"] = list(arena.get("checks", ()))
+    final = (info.summary or {}).get("final")
+    chart = svg(experiments, str(result["metric"]), result["direction"] or "minimize", final)
+    diff, stat = _change(workspace, info.arena, experiments, result)
+    findings = [item for _, item in record.findings(info.run)]
+    reading = before_merging(result, experiments, stat)
+    text = page(result, experiments, findings, reading, chart, diff)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, "utf-8")
+        (folder / "chart.svg").write_text(chart, "utf-8")
+    except OSError as problem:
+        raise StoreError(f"cannot write the report to {folder}: {problem.strerror}") from problem
+    return result
+
+
+def _change(
+    workspace: Path, arena: str, experiments: list[Any], result: dict[str, Any]
+) -> tuple[str, tuple[int, int, int]]:
+    trees = {item.n: item.tree for item in experiments}
+    if result["state"] == "imported" or result["best_n"] in (None, 0) or 0 not in trees:
+        return "", (0, 0, 0)
+    try:
+        with Repository.open(find_folder(workspace, arena), create=False) as repository:
+            before, after = trees[0], trees[result["best_n"]]
+            return repository.diff(before, after), repository.diff_stat(before, after)
+    except (ArenaError, OvernightError) as problem:
+        return f"(the diff cannot be shown: {problem.message})", (0, 0, 0)

@@ -58,12 +58,8 @@ def test_the_environment_is_what_was_given(sandbox: Sandbox, make: Make, monkeyp
     seen = sandbox.run(make("env", env={"PATH": "/usr/bin:/bin", "GIVEN": "a b=c\nd"})).stdout.decode()
     assert "GIVEN=a b=c\nd\n" in seen
     assert "SECRET" not in seen
-    assert set(line.partition("=")[0] for line in seen.splitlines() if "=" in line) <= {
-        "PATH",
-        "GIVEN",
-        "PWD",
-        "TMPDIR",
-    }
+    names = {line.partition("=")[0] for line in seen.splitlines() if "=" in line}
+    assert names <= {"PATH", "GIVEN", "PWD", "TMPDIR"}
 
 
 def test_standard_input(sandbox: Sandbox, make: Make) -> None:

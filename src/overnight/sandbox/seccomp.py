@@ -32,8 +32,11 @@ _DENIED = """
 # Without namespaces: System V IPC and message queues are the host's; so are the files and processes that these change.
 _DENIED_ON_HOST = """
     shmget shmat shmctl semget semop semtimedop semctl msgget msgsnd msgrcv msgctl mq_open mq_unlink
-    setxattr lsetxattr fsetxattr setxattrat removexattr lremovexattr fremovexattr removexattrat file_setattr
-    inotify_add_watch ioprio_set process_mrelease
+    inotify_add_watch ioprio_set process_mrelease file_setattr
+"""
+# As on a file system without them, which tools that copy files expect.
+_UNSUPPORTED_ON_HOST = """
+    setxattr lsetxattr fsetxattr setxattrat removexattr lremovexattr fremovexattr removexattrat
 """
 # Landlock does not guard modes, owners and times, so they stay as they are; that is no reason for a copy to fail.
 _PRETENDED_ON_HOST = """
@@ -117,6 +120,8 @@ def _host_rules(filter_: _Program) -> None:
     """What namespaces would do, as far as a filter can."""
     for call in _DENIED_ON_HOST.split():
         filter_.refuse(call, errno.EPERM)
+    for call in _UNSUPPORTED_ON_HOST.split():
+        filter_.refuse(call, errno.EOPNOTSUPP)
     for call in _PRETENDED_ON_HOST.split():
         filter_.refuse(call, 0)
     for call in _SELF_ONLY_ON_HOST.split():

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 # How much of the record the models see: the best and the newest, half each. Keeps a proposal flat in time.
 _WINDOW = 48
 _CANDIDATES = 384
+# Results before the models have a say. Regret on the benchmark's four functions after 24 evaluations: 0.10, against 0.14
+# with 8; after 60 no difference.
+_STARTUP = 4
 _FAILED = ("crash", "timeout", "rejected")
 _NOBODY: frozenset[int] = frozenset()
 _UNSAFE = re.compile(r"[^\w .,+\-\[\]()→]")
@@ -96,7 +99,7 @@ class _Search:
         import numpy as np
 
         losses = [result.loss for result in self.results if result.loss < math.inf]
-        if len(losses) < 2 or len(self.results) <= min(2 * len(self._space.knobs), 8):
+        if len(losses) < 2 or len(self.results) <= _STARTUP:
             if self._n % 2:
                 return self._first_fresh(self._space.uniform(self._rng, 64)), "exploring"
             return self._first_fresh(self._space.near(self._centre, self._rng, np.full(64, 0.2))), "near the champion"

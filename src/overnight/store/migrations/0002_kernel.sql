@@ -73,24 +73,16 @@ CREATE TABLE ledger_boots (
     boot TEXT PRIMARY KEY,
     offset_ms BIGINT NOT NULL        -- the ledger's time minus the boot's monotonic clock
 );
+-- Sessions that were stopped because what they did, taken together, was not what one call says; see kernel/breaker.py.
 CREATE TABLE breaker_trips (
-    id TEXT PRIMARY KEY,             -- also the inbox item that asks about it
-    session TEXT NOT NULL,
-    tenant TEXT NOT NULL,
+    item TEXT PRIMARY KEY,           -- the inbox item that asks whether it may go on
+    root TEXT NOT NULL,              -- the outermost session of the tree that was stopped
     reason TEXT NOT NULL,            -- burst | fragments
-    subject TEXT NOT NULL,           -- tool family, or combination rule
+    sentence TEXT NOT NULL,
     at REAL NOT NULL,
     cleared_at REAL
 );
-CREATE INDEX breaker_by_session ON breaker_trips (session);
-CREATE TABLE breaker_steps (
-    tenant TEXT NOT NULL,
-    rule TEXT NOT NULL,
-    step TEXT NOT NULL,
-    session TEXT NOT NULL,
-    at_ms BIGINT NOT NULL            -- in the ledger's own time
-);
-CREATE INDEX breaker_by_rule ON breaker_steps (tenant, rule, at_ms);
+CREATE INDEX breaker_by_root ON breaker_trips (root);
 -- Sessions form trees; what one has been told is rebuilt from `request` and the journal; see kernel/sessions.py.
 CREATE TABLE sessions (
     id TEXT PRIMARY KEY,

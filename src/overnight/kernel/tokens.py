@@ -45,6 +45,8 @@ _FILE_ENDINGS = frozenset({"md", "py", "sh", "rs", "js", "ts", "pl", "rb", "cc",
 _BARE_HOST = re.compile(r"(?:[a-z0-9-]+\.)+([a-z]{2,})(?:[/:].*)?", re.IGNORECASE)
 _ACCOUNT = re.compile(r"\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]){10,30}\b")
 _INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]")
+# "www.example.org.They said": a sentence that begins without a space after an address.
+_GLUED = re.compile(r"(?<=[a-z0-9]\.[a-z]{2})\.[A-Z][a-z]+$|(?<=[a-z0-9]\.[a-z]{3})\.[A-Z][a-z]+$")
 _DIGITS = re.compile(r"\d+")
 _PLAIN_NUMBER = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:[.]\d+)?")
 
@@ -75,7 +77,7 @@ def tokens_of(text: str) -> list[Token]:
         group = match.lastgroup or "word"
         raw = match.group()
         if group == "url":
-            raw = raw.rstrip(".,;:!?)]")
+            raw = _GLUED.sub("", raw.rstrip(".,;:!?)]"))
         kind: TokenKind = "word"
         if group in ("iso", "month_first", "day_first", "slashed"):
             kind = "date"

@@ -84,7 +84,7 @@ class ToolSpec:
         arguments: every argument it takes; others are refused.
         reversible: whether a rollback can undo it (files and git by snapshot, others by a registered compensator).
         family: what rights of roles and thresholds of limits speak about, e.g. `mail`; empty is the server.
-        egress_with: arguments that make a call `egress` when they are given: a calendar entry with guests is also a mail.
+        egress_with: arguments that make a call `egress` when they are given: a guest gets a mail.
         aliases: other names that resolve to `id`.
         fields: what the result's fields may be trusted with.
         confidentiality: of result fields that do not say.

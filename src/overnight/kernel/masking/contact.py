@@ -26,7 +26,7 @@ _CODES: Final = re.compile(
     r"1|7|2(?:0|7|1[123568]|[2346]\d|5[0-8]|9[01789])|3(?:[0123469]|5\d|7[0-8]|8[0-35-79])|4(?:[013-9]|2[013])|5(?:[1-8]|0\d|9\d)|"
     r"6(?:[0-6]|7[02-9]|8[0-35-9]|9[0-2])|8(?:[1246]|0[08]|5[02356]|7[0-9]|8[0-68])|9(?:[0-58]|6[0-8]|7[0-79]|9[2-68])"
 )
-_INTERNATIONAL: Final = re.compile(r"(?:\+|00(?=[1-9])) ?((?:\(?\d\)?[ ./\-]{0,2}(?:\(0\) ?)?){7,17}\d)(?!\d)")
+_INTERNATIONAL: Final = re.compile(r"(?:\+|00(?=[1-9]) ?)((?:\(?\d\)?[ ./\-]{0,2}(?:\(0\) ?)?){7,17}\d)(?!\d)")
 _LEAD: Final = re.compile(r"(?<![\w+])(?:\+ ?\(?|00|\()[\d ()./\-]{0,14}\Z")
 _NORTH_AMERICAN: Final = re.compile(
     r"(?:\+?1[ .\-])?(?:\([2-9]\d{2}\)[ .\-]?|[2-9]\d{2}[.\-])[2-9]\d{2}[ .\-]\d{4}(?![\w\-]|\.\d)"
@@ -34,12 +34,14 @@ _NORTH_AMERICAN: Final = re.compile(
 )
 _NATIONAL: Final = re.compile(r"\(?\d(?:[ ./\-()]{0,2}\d){5,14}(?!\w)")
 _DATE: Final = re.compile(r"\d{4}-\d\d-\d\d|\d\d[./]\d\d[./]\d{4}")
-_PHONE_WORDS: Final = (
-    "phone tel telefon mobil cell fax call dial sms whatsapp signal hotline text reach handy rufnummer anruf portable "
-    "movil celular telemovel cellulare gsm nummer numer komorka contact"
+# Parts of the words for telephone in the languages around us; a quick look before the exact one.
+_PHONE_PARTS: Final = ("tel", "phone", "mobil", "cell", "fax", "call", "dial", "sms", "text me", "whatsapp", "hotline", "handy",
+                       "ruf", "movil", "celular", "gsm", "nummer", "komork", "numer", "numero", "contact", "reach")  # fmt: skip
+_WORD: Final = re.compile(
+    r"\b(?:(?:tele)?phones?|\w{0,12}phone(?:[ _]?number)?|tel|telef\w{2,12}|mobil\w{0,9}|cell(?:ular\w?|phone)?|fax\w{0,8}|call(?:ing)?|dial|"
+    r"sms|text me|whatsapp|hotline|handy\w{0,8}|ruf\w{0,8}|anruf\w{0,4}|movil|telemovel|gsm|\w{0,12}nummer|komork\w{1,4}|numero|numer|"
+    r"contact|reach (?:me|us|him|her|them))\b"
 )
-_WORDS: Final = tuple(_PHONE_WORDS.split())
-_WORD: Final = re.compile(rf"\b(?:{'|'.join(sorted(map(re.escape, _WORDS), key=len, reverse=True))})|phone")
 
 
 def _top_level() -> frozenset[str]:
@@ -135,7 +137,9 @@ def phone(text: str, start: int, end: int) -> Span | None:
     if match:
         digits = re.sub(r"\D", "", match[1].replace("(0)", ""))
         grouped = match[0][0] == "+" or " " in match[1]
-        if 8 <= len(digits) <= 15 and _CODES.match(digits) and (grouped or _worded(text, first)):
+        # `+35236450.6` is a decimal.
+        decimal = match[1][-2] == "." and "." not in match[1][:-2]
+        if 8 <= len(digits) <= 15 and not decimal and _CODES.match(digits) and (grouped or _worded(text, first)):
             return Span(first, match.end(), "phone", "international", f"+{digits}")
     for begin in dict.fromkeys((first, start)):
         if begin and (text[begin - 1].isalnum() or text[begin - 1] in "_+./-"):
@@ -156,4 +160,4 @@ def phone(text: str, start: int, end: int) -> Span | None:
 
 def _worded(text: str, at: int) -> bool:
     before = text[max(0, at - 40) : at].lower()
-    return any(word in before for word in _WORDS) and _WORD.search(before) is not None and "\n\n" not in before
+    return any(part in before for part in _PHONE_PARTS) and _WORD.search(before) is not None and "\n\n" not in before

@@ -144,7 +144,7 @@ def _named(text: str, name: re.Match[str], secret: bool) -> Iterator[Span]:
 
 def _typed(value: str, quoted: bool, text: str, end: int) -> bool:
     """Whether a person could have typed `value` as a password here."""
-    if _STAND_IN.fullmatch(value) or len(value) < 3:
+    if _STAND_IN.fullmatch(value) or len(value) < 4:
         return False
     if quoted:
         return " " not in value or any(char.isdigit() for char in value) or len(value.split()) in (4, 5, 6, 7)

@@ -12,26 +12,23 @@ from overnight.kernel.masking.view import Edit, View
 
 # How much of its surroundings an encoded stretch keeps, for the context of what it says; and what stands for the rest,
 # which no finder reads across.
-_NEAR: Final = 200
+_NEAR: Final = 96
 _LEFT_OUT: Final = "\n\ufffc\n"
 
 DEPTH: Final = 3
 """How many encodings on top of each other are taken off."""
 
-# Nothing this package looks for is shorter than nine bytes encoded by itself; shorter runs are words.
+# Nothing this package looks for is shorter than eight bytes; shorter runs are words.
 _ALPHABET: Final = string.ascii_uppercase + string.ascii_lowercase + string.digits
-_BASE64: Final = re.compile(r"[A-Za-z0-9+/_\-]{12,}(?:[ \t>]*\r?\n[ \t>]*[A-Za-z0-9+/_\-]{4,}){0,4096}={0,2}")
-# Nine ASCII bytes in base64, at any alignment: each byte's highest bit is 0, which fixes one bit of three characters in
-# four. One identifier in forty passes by chance; without this test the decoding of identifiers is half the time of
-# searching program text.
-_ASCII: Final = re.compile(
-    "(?:[A-Za-f]["
-    + "".join(char for place, char in enumerate(_ALPHABET) if not place & 8)
-    + "]["
-    + "".join(char for place, char in enumerate(_ALPHABET) if not place & 2)
-    + "].){3}"
-)
-_MIXED: Final = re.compile(r"(?=[^a-z]*[a-z])(?=[^A-Z]*[A-Z])(?=[^0-9]*[0-9]).{16}")
+_BASE64: Final = re.compile(r"[A-Za-z0-9+/_\-]{11,}(?:[ \t>]*\r?\n[ \t>]*[A-Za-z0-9+/_\-]{4,}){0,4096}={0,2}")
+# Eight ASCII bytes in base64, at any alignment: each byte's highest bit is 0, which fixes one bit of three characters
+# in four. One identifier in thirty passes by chance; without this test decoding them is half the time of searching
+# program text. What is no ASCII is tried where letters and digits mix, as they do in no word.
+_FIRST: Final = "[A-Za-f]"
+_SECOND: Final = "[" + "".join(char for place, char in enumerate(_ALPHABET) if not place & 8) + "]"
+_THIRD: Final = "[" + "".join(char for place, char in enumerate(_ALPHABET) if not place & 2) + "]"
+_ASCII: Final = re.compile(f"(?:{_FIRST}{_SECOND}{_THIRD}.){{2}}{_FIRST}{_SECOND}{_THIRD}")
+_MIXED: Final = re.compile(r"(?=[^a-zA-Z]{0,15}[a-zA-Z])(?=[^0-9]{0,15}[0-9]).{16}")
 _WRAPPED: Final = re.compile(r"[ \t>]*\r?\n[ \t>]*")
 _HEX: Final = re.compile(r"(?:[0-9A-Fa-f]{2}){6,}(?:\r?\n(?:[0-9A-Fa-f]{2}){6,}){0,4096}")
 _HEX_RUN: Final = re.compile(r"[0-9A-Fa-f]{12}")
@@ -65,23 +62,28 @@ def decoded(view: View, long_words: str) -> View | None:
     if _HEX_RUN.search(long_words):
         found += _hexadecimal(text)
     found += _separated(text)
-    if any(_likely(match[0]) for match in _BASE64.finditer(long_words)):
-        found += _base64(text)
+    found += _base64(text, long_words)
     if not found:
         return None
+    return view.edited(near(found, len(text)))
+
+
+def near(found: list[Edit], length: int) -> list[Edit]:
+    """`found` without overlaps, with edits between them that leave out what is far from all of them."""
     found.sort(key=lambda edit: edit[0])
     edits: list[Edit] = []
     end = 0
     for edit in found:
         if edit[0] < end:
             continue
-        if edit[0] - end > 2 * _NEAR + 100:
-            edits.append((end + _NEAR if edits else 0, edit[0] - _NEAR, _LEFT_OUT))
+        gap = (end + _NEAR if edits else 0, edit[0] - _NEAR)
+        if gap[1] - gap[0] > 100:
+            edits.append((*gap, _LEFT_OUT))
         edits.append(edit)
         end = edit[1]
-    if len(text) - end > _NEAR + 100:
-        edits.append((end + _NEAR, len(text), _LEFT_OUT))
-    return view.edited(edits)
+    if length - end > _NEAR + 100:
+        edits.append((end + _NEAR, length, _LEFT_OUT))
+    return edits
 
 
 def _escapes(text: str) -> Iterator[Edit]:
@@ -121,19 +123,33 @@ def _octets(start: int, run: str, width: int) -> Iterator[Edit]:
 
 
 def _likely(run: str) -> bool:
-    return not run.islower() and (_ASCII.search(run) is not None or _MIXED.match(run) is not None)
+    return _MIXED.match(run) is not None or (not run.islower() and _ASCII.search(run) is not None)
 
 
-def _base64(text: str) -> Iterator[Edit]:
-    for match in _BASE64.finditer(text):
-        run = _WRAPPED.sub("", match[0]) if "\n" in match[0] else match[0]
-        said = _readable(run.rstrip("=").replace("-", "+").replace("_", "/")) if _likely(run) else None
-        if said is not None:
-            yield match.start(), match.end(), said
+def _base64(text: str, long_words: str) -> Iterator[Edit]:
+    places: list[int] = []
+    for run in {run for run in _BASE64.findall(long_words) if _likely(run)}:
+        at = text.find(run)
+        while at >= 0:
+            places.append(at)
+            at = text.find(run, at + len(run))
+    done = 0
+    for at in sorted(places):
+        # It may go on over the next lines.
+        match = _BASE64.match(text, at) if at >= done else None
+        said = _readable(match[0]) if match else None
+        if match and said is not None:
+            done = match.end()
+            yield at, done, said
 
 
 def _readable(run: str) -> str | None:
-    # A run may begin with a part of its surroundings (`token-`, `/files/`): each alignment is tried.
+    """What a run of base64 says, or None if that is not text."""
+    run = (_WRAPPED.sub("", run) if "\n" in run else run).rstrip("=")
+    if not _likely(run):
+        return None
+    run = run.replace("-", "+").replace("_", "/")
+    # It may begin with a part of its surroundings (`token-`, `/files/`): each alignment is tried.
     best: str | None = None
     for skip in range(4):
         part = run[skip:]
@@ -143,9 +159,12 @@ def _readable(run: str) -> str | None:
         except (binascii.Error, ValueError):
             continue
         said = _text(octets)
-        if said is not None and (best is None or len(said) > len(best)):
+        # By chance, a few characters of any bytes are readable.
+        if said is None or (len(said) < 24 and len(said.encode("utf-8", "replace")) * 2 < len(octets)):
+            continue
+        if best is None or len(said) > len(best):
             best = said
-            if len(said) * 4 >= len(part) * 3 - 4:
+            if len(said) >= len(octets) - 3:
                 break
     return best
 

@@ -1,12 +1,16 @@
 """Everything that must not be shown in a text: each reading of it searched by each finder."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from typing import Final
 
 from overnight.kernel.masking import contact, context, decode, join, letter_ids, national_ids, numbers, tokens
 from overnight.kernel.masking.fold import fold, smuggled
 from overnight.kernel.masking.kinds import SEVERITY, Kind, Span
 from overnight.kernel.masking.names import Gazetteer
 from overnight.kernel.masking.view import View
+
+# How many encodings are taken off what was taken apart. Each reading costs a search of its own.
+_APART_DEPTH: Final = 2
 
 
 def detect(text: str, kinds: frozenset[Kind], names: Gazetteer) -> list[Span]:
@@ -42,34 +46,34 @@ def _search(text: str, names: Gazetteer) -> Iterator[tuple[View, Span]]:
             if layer is None:
                 break
             layer = layer if depth == 0 else fold(layer)
-            long_words = " ".join([word for word in layer.text.split() if len(word) >= 12])
-            for span in _finds(layer, long_words, names):
+            text = layer.text
+            long_words = " ".join([word for word in text.split() if len(word) >= 11])
+            formats = tokens.marked_in(long_words)
+            for span in _finds(text, long_words, formats, names):
                 yield layer, span
-            for other, finder in _taken_apart(layer, long_words):
-                for span in finder(other.text):
+            for other in _taken_apart(layer, long_words) if depth < _APART_DEPTH else ():
+                for span in _fixed(other.text):
                     yield other, span
-            together = join.joined(layer)
+            together = join.joined(layer, formats) if depth < _APART_DEPTH else None
             if together is not None:
-                for span in join.whole(together, tokens.tokens(together.text)):
+                for span in join.whole(together, tokens.tokens(together.text, tokens.marked_in(together.text))):
                     yield together, span
             layer = decode.decoded(layer, long_words)
 
 
-def _finds(view: View, long_words: str, names: Gazetteer) -> Iterator[Span]:
-    text = view.text
+def _finds(text: str, long_words: str, formats: list[tokens.Format], names: Gazetteer) -> Iterator[Span]:
     yield from tokens.private_keys(text)
-    yield from tokens.tokens(text, tokens.formats_in(long_words))
+    yield from tokens.tokens(text, formats, long_words)
     yield from context.contextual(text)
     yield from contact.emails(text)
     yield from _digits(text)
+    yield from letter_ids.birth_codes(text, long_words)
     yield from names.names(text)
 
 
 def _digits(text: str) -> Iterator[Span]:
-    any_digits = False
     for groups in numbers.runs(text):
-        any_digits = True
-        for window in numbers.windows(text, groups):
+        for window in numbers.windows(text, groups, national_ids.BY_LAYOUT):
             span = numbers.card(text, window) or national_ids.national_number(text, window)
             if span and not (len(window.layout) == 1 and numbers.in_hex(text, span.start, span.end)):
                 yield span
@@ -78,30 +82,30 @@ def _digits(text: str) -> Iterator[Span]:
             if number:
                 yield number
                 break
-    if any_digits:
-        yield from letter_ids.ibans(text)
-        yield from letter_ids.lettered_ids(text)
-    yield from letter_ids.birth_codes(text)
+        # Letters may part the first digits of a number from the run.
+        first, last = max(0, groups[0][0] - 40), groups[-1][1]
+        yield from letter_ids.ibans(text, first, last)
+        yield from letter_ids.lettered_ids(text, max(0, groups[0][0] - 12), last)
 
 
 def _fixed(text: str) -> Iterator[Span]:
     """What is proven by format or checksum alone, whatever stands around it."""
     yield from tokens.private_keys(text)
-    yield from tokens.tokens(text)
+    yield from tokens.tokens(text, tokens.marked_in(text))
     for groups in numbers.runs(text):
-        for window in numbers.windows(text, groups):
+        for window in numbers.windows(text, groups, ()):
             span = numbers.card(text, window)
             if span and not numbers.in_hex(text, span.start, span.end):
                 yield span
     yield from letter_ids.ibans(text)
 
 
-def _taken_apart(view: View, long_words: str) -> Iterator[tuple[View, Callable[[str], Iterator[Span]]]]:
-    if tokens.reversed_marks(long_words):
-        yield view.reversed(), _fixed
-    spelt = join.spelt(view)
-    if spelt is not None:
-        yield spelt, _fixed
+def _taken_apart(view: View, long_words: str) -> Iterator[View]:
+    if tokens.reversed_marks(view.text, long_words) or numbers.LONG_RUN.search(view.text):
+        yield view.reversed()
+    for other in (join.spelt(view), join.concatenated(view)):
+        if other is not None:
+            yield other
 
 
 def _union(first: Span, second: Span, text: str) -> Span:

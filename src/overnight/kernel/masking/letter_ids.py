@@ -33,9 +33,9 @@ _CF_ODD: Final = dict(zip("ABCDEFGHIJKLMNOPQRSTUVWXYZ", _CF_VALUES, strict=True)
 )
 
 
-def ibans(text: str) -> Iterator[Span]:
-    """IBANs by country, length and ISO 7064 mod 97-10, in groups of any kind."""
-    for digits in _CHECK_DIGITS.finditer(text):
+def ibans(text: str, first: int = 0, last: int | None = None) -> Iterator[Span]:
+    """IBANs by country, length and ISO 7064 mod 97-10, in groups of any kind, with check digits in `first:last`."""
+    for digits in _CHECK_DIGITS.finditer(text, first, len(text) if last is None else last):
         start = digits.start() - (2 if text[digits.start() - 1].isalpha() else 3)
         country = text[start : start + 2].upper()
         length = IBAN_LENGTHS.get(country)
@@ -115,11 +115,13 @@ _LETTERED: Final[tuple[tuple[str, str, Callable[[str], bool]], ...]] = (
     ("fr_nir_corse", r"[123478] ?\d\d ?\d\d ?2[AB] ?\d{3} ?\d{3} ?\d\d", lambda v: _corsica(v)),
 )
 _ANY: Final = re.compile(
-    r"(?<![A-Za-z0-9])(?:" + "|".join(f"(?P<{name}>{pattern})" for name, pattern, _ in _LETTERED) + r")(?![A-Za-z0-9])"
+    r"(?<![A-Za-z0-9])(?<!\d\.)(?:"
+    + "|".join(f"(?P<{name}>{pattern})" for name, pattern, _ in _LETTERED)
+    + r")(?![A-Za-z0-9])"
 )
 _BIRTH: Final = re.compile(
-    r"[A-Z]{3} ?[A-Z](?<![A-Za-z0-9]....)(?<![A-Za-z0-9]... .)(?:"
-    r"[A-Z]{2} ?[\dLMNP-V]{2}[A-EHLMPRST][\dLMNP-V]{2} ?[A-Z][\dLMNP-V]{3}[A-Z]|\d{6}[HMX][A-Z]{5}[A-Z0-9]\d)(?![A-Za-z0-9])"
+    r"[A-Z]{4}(?<![A-Za-z0-9]....)(?:"
+    r"[A-Z]{2}[\dLMNP-V]{2}[A-EHLMPRST][\dLMNP-V]{2}[A-Z][\dLMNP-V]{3}[A-Z]|\d{6}[HMX][A-Z]{5}[A-Z0-9]\d)(?![A-Za-z0-9])"
 )
 _CHECKS: Final = {name: check for name, _, check in _LETTERED}
 
@@ -129,10 +131,10 @@ def _corsica(v: str) -> bool:
     return 97 - number % 97 == int(v[13:])
 
 
-def lettered_ids(text: str) -> Iterator[Span]:
-    """National numbers with letters, upper case: from two digits or more, and the letters before them."""
+def lettered_ids(text: str, first: int, last: int) -> Iterator[Span]:
+    """National numbers with letters, upper case, with digits in `first:last`: from those, and the letters before them."""
     done = 0
-    for digits in _DIGITS.finditer(text):
+    for digits in _DIGITS.finditer(text, first, last):
         if digits.start() < done:
             continue
         left = _LEFT.search(text, max(0, digits.start() - 18), digits.start())
@@ -147,10 +149,12 @@ def lettered_ids(text: str) -> Iterator[Span]:
                 break
 
 
-def birth_codes(text: str) -> Iterator[Span]:
+def birth_codes(text: str, long_words: str) -> Iterator[Span]:
     """The codes of Italy and Mexico, made of a name and a date of birth; six letters begin the one, four the other."""
+    if _BIRTH.search(long_words) is None:
+        return
     for match in _BIRTH.finditer(text):
-        value = match[0].replace(" ", "")
+        value = match[0]
         if len(value) == 16 and _codice_fiscale(value):
             yield Span(match.start(), match.end(), "national_id", "it-cf", value)
         elif len(value) == 18 and _curp(value):

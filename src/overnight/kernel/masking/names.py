@@ -17,6 +17,11 @@ _PARTICLE_WORDS: Final = (
     "van von de da der den del della di du la le dos das do bin ibn al el ter ten zu zum st san y e 't af av"
 )
 _PARTICLES: Final = frozenset(_PARTICLE_WORDS.split())
+# A capitalised word with another one after it, particles aside.
+_CAPITALS: Final = re.compile(
+    r"[A-Z][A-Za-z'\-]+[.,]?\s{1,2}(?=(?:(?:van|von|de|da|der|den|del|della|di|du|la|le|dos|das|do|bin|ibn|al|el|ter|ten|zu|y|e|af|av) ){0,2}"
+    r"[A-Z])"
+)
 _CAPITAL: Final = re.compile(r"[A-Z][A-Za-z'\-]+")
 # From a given name on: initials, further names, particles, each a blank apart.
 _FOLLOWING: Final = re.compile(
@@ -32,18 +37,33 @@ _TITLES: Final = frozenset(_TITLE_WORDS.split())
 _TITLED: Final = re.compile(
     r"\.? (?P<name>(?:(?:[A-Z]\.|Dr\.|Prof\.|van|von|de|der|den|di|da) ){0,3}[A-Z][a-z'\-]+(?:[A-Z][a-z]+)?(?: [A-Z][a-z'\-]+)?)"
 )
-_GREETING: Final = re.compile(
-    r"\b(?:Dear|Hi|Hello|Hey|Hallo|Liebe[rs]?|Guten (?:Tag|Morgen)|Bonjour|Chere?|Hola|Estimad[oa]|Ciao|Gentile|Beste|Ola|"
-    r"Thanks|Thank you|[Rr]egards|Best|Cheers|Sincerely|Yours|Gruesse|Gruss|Cordialement|Saludos|[Ss]igned|I am|I'm|name is|"
-    r"[Tt]his is),?\s{1,2}\Z"
+_GREETING_WORDS: Final = (
+    "Dear Hi Hello Hey Hallo Lieber Liebe Liebes Bonjour Cher Chere Hola Estimado Estimada Ciao Gentile Beste Ola Thanks Regards Best "
+    "Cheers Sincerely Yours Gruesse Gruss Cordialement Saludos Signed"
+)
+_GREETINGS: Final = frozenset(_GREETING_WORDS.split())
+_INTRODUCTIONS: Final = ("name is ", "I am ", "I'm ", "his is ", "egards,\n", "egards\n", "igned ", "Thank you,\n")
+_FIELDS: Final = (
+    "name",
+    "Name",
+    "NAME",
+    "patient",
+    "Patient",
+    "pplicant",
+    "eneficiary",
+    "older",
+    "prenom",
+    "pellido",
+    "nombre",
+    "cognome",
 )
 _FIELD: Final = re.compile(
     r"(?:(?:full|first|last|given|family|middle|birth|maiden|customer|patient|client|employee|contact|account|card|holder|"
     r"recipient|sender|owner|guest|passenger|applicant|tenant|signatory|beneficiary)[ _\-]?(?:holder )?name|surname|"
-    r"(?:vor|nach|familien)name|prenom|apellidos?|nombre|cognome|cardholder|patient|applicant|beneficiary)"
-    r"\\?[\"']?\s?[:=]\s?\\?[\"']?\Z",
+    r"(?:vor|nach|familien)name|prenom|apellidos?|nombre|cognome|card ?holder|patient|applicant|beneficiary)\Z",
     re.IGNORECASE,
 )
+_ASSIGNED: Final = re.compile(r"s?\\?[\"']?\s?[:=]\s?\\?[\"']?(?=[A-Z])")
 _FULL: Final = re.compile(r"[A-Z][a-z'\-]+(?: (?:van |von |de |der )?[A-Z][a-z'\-]+){0,3}")
 # Before a capital, these make it a part of something else: an identifier, a path, an address.
 _INSIDE: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@./#$-\\")
@@ -88,78 +108,100 @@ class Gazetteer:
                 yield _person(match.start(), match.end(), "workspace", match[0])
         given, surnames = _lists()
         done = 0
-        for capital in _CAPITAL.finditer(text):
-            start = capital.start()
+        for pair in _CAPITALS.finditer(text):
+            start = pair.start()
             if start < done or (start and text[start - 1] in _INSIDE):
                 continue
-            word = capital[0]
+            word = pair[0].rstrip(" .,\n\r\t")
             span = None
             if word in _TITLES:
-                titled = _TITLED.match(text, capital.end())
+                titled = _TITLED.match(text, start + len(word))
                 if titled and titled["name"].rsplit(" ", 1)[-1].lower() not in _NOT_SURNAMES:
                     span = _person(*titled.span("name"), "title", titled["name"])
+            elif word in _GREETINGS:
+                span = _alone(text, pair.end(), given)
             elif word.lower() in given or word.lower() in surnames:
-                span = _full_name(text, capital, given, surnames) or _greeted(text, capital, given)
-            if span is None and start > 4 and (text[start - 1] in ":=\"'" or text[start - 2] in ":=\"'"):
-                field = _FIELD.search(text, max(0, start - 40), start)
-                full = _FULL.match(text, start) if field else None
-                if full:
-                    span = _person(start, full.end(), "field", full[0])
+                span = _full_name(text, start, start + len(word), given, surnames)
             if span is not None:
-                done = span.end
+                done = span.end if word not in _GREETINGS else done
                 yield span
+        yield from _introduced(text, given)
 
 
-def _greeted(text: str, capital: re.Match[str], given: dict[str, bool]) -> Span | None:
-    """A given name alone, behind a greeting or at the end of a letter."""
-    if capital[0].lower() not in given or (capital.end() < len(text) and text[capital.end()] not in " ,.!;:)\n\r"):
+def _introduced(text: str, given: dict[str, bool]) -> Iterator[Span]:
+    """Names behind "my name is" and in fields that are for names."""
+    for words in _INTRODUCTIONS:
+        at = text.find(words)
+        while at >= 0:
+            span = _alone(text, at + len(words), given)
+            if span:
+                yield span
+            at = text.find(words, at + 1)
+    for words in _FIELDS:
+        at = text.find(words)
+        while at >= 0:
+            end = at + len(words)
+            assigned = _ASSIGNED.match(text, end)
+            if assigned and _FIELD.search(text, max(0, at - 24), end):
+                full = _FULL.match(text, assigned.end())
+                if full:
+                    yield _person(full.start(), full.end(), "field", full[0])
+            at = text.find(words, end)
+
+
+def _alone(text: str, start: int, given: dict[str, bool]) -> Span | None:
+    """The given name at `start`, where nothing else could stand."""
+    word = _CAPITAL.match(text, start)
+    if word is None or word[0].lower() not in given:
         return None
-    greeting = _GREETING.search(text, max(0, capital.start() - 24), capital.start())
-    if greeting is None or not (given[capital[0].lower()] or text[capital.end() : capital.end() + 1] == ","):
+    after = text[word.end() : word.end() + 1]
+    if (after and after not in " ,.!;:)\n\r") or not (given[word[0].lower()] or after in ",\n"):
         return None
-    return _person(capital.start(), capital.end(), "greeting", capital[0])
+    return _person(word.start(), word.end(), "greeting", word[0])
 
 
-def _full_name(text: str, capital: re.Match[str], given: dict[str, bool], surnames: frozenset[str]) -> Span | None:
-    following = _FOLLOWING.match(text, capital.end())
+def _full_name(text: str, start: int, end: int, given: dict[str, bool], surnames: frozenset[str]) -> Span | None:
+    following = _FOLLOWING.match(text, end)
     if following is None:
         return None
-    words = [capital, *_WORD.finditer(text, capital.end(), following.end())]
-    first = capital[0].lower()
-    if text[capital.end()] == ",":
+    words = [(start, end), *(word.span() for word in _WORD.finditer(text, end, following.end()))]
+    spelt = [text[a:b] for a, b in words]
+    first = spelt[0].lower()
+    if text[end] == ",":
         # "Weber, Anna"
-        if first in surnames and words[1][0].lower() in given:
-            return _person(capital.start(), words[1].end(), "gazetteer", text[capital.start() : words[1].end()])
-        return None
-    last = _surname(text, words, 0, given, surnames) if first in given else None
+        last = 1 if first in surnames and spelt[1].lower() in given else None
+    else:
+        last = _surname(text, words, spelt, given, surnames) if first in given else None
     if last is None:
         return None
-    return _person(capital.start(), words[last].end(), "gazetteer", text[capital.start() : words[last].end()])
+    return _person(start, words[last][1], "gazetteer", text[start : words[last][1]])
 
 
 def _surname(
-    text: str, words: list[re.Match[str]], first: int, given: dict[str, bool], surnames: frozenset[str]
+    text: str, words: list[tuple[int, int]], spelt: list[str], given: dict[str, bool], surnames: frozenset[str]
 ) -> int | None:
-    """The place of the surname that goes with the given name at `first`, past initials, middle names and particles."""
-    certain = given[words[first][0].lower()]
-    place = first + 1
+    """The place of the surname that goes with the given name before, past initials, middle names and particles."""
+    certain = given[spelt[0].lower()]
+    place = 1
     while place < len(words):
-        if "," in text[words[place - 1].end() : words[place].start()]:
+        if "," in text[words[place - 1][1] : words[place][0]]:
             return None
-        word = words[place][0].lower()
-        particle = word in _PARTICLES or (len(word) == 1 and place + 1 < len(words))
-        if particle:
+        word = spelt[place].lower()
+        if word in _PARTICLES or (len(word) == 1 and place + 1 < len(words)):
             place += 1
             continue
-        parts = word.split("-")
-        if any(part in surnames for part in parts):
+        if any(part in surnames for part in word.split("-")):
             return place
         if word in given and place + 1 < len(words):
             place += 1
             continue
-        shaped = words[place][0][0].isupper() and words[place][0][1:2].islower() and len(word) > 2 and "_" not in word
-        unlisted = certain and shaped and words[first][0].istitle() and word not in _NOT_SURNAMES
-        return place if unlisted and not any(char.isdigit() for char in word) else None
+        shaped = (
+            spelt[place][0].isupper()
+            and spelt[place][1:2].islower()
+            and len(word) > 2
+            and word.replace("-", "").isalpha()
+        )
+        return place if certain and shaped and spelt[0].istitle() and word not in _NOT_SURNAMES else None
     return None
 
 

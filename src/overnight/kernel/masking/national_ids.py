@@ -144,11 +144,7 @@ def _south_africa(d: str) -> bool:
 
 
 def _korea(d: str) -> bool:
-    return (
-        month_day(d[2:6])
-        and d[6] in "12345678"
-        and (11 - weighted(d, (2, 3, 4, 5, 6, 7, 8, 9, 2, 3, 4, 5)) % 11) % 10 == int(d[12])
-    )
+    return month_day(d[2:6]) and (11 - weighted(d, (2, 3, 4, 5, 6, 7, 8, 9, 2, 3, 4, 5)) % 11) % 10 == int(d[12])
 
 
 def _japan(d: str) -> bool:
@@ -199,7 +195,7 @@ _WORDS: Final = {
     number.name: re.compile(rf"\b(?:{'|'.join(map(re.escape, map(fold_text, number.words)))})(?:\b|(?<=\w{{6}}))")
     for number in NUMBERS
 }
-_BY_LAYOUT: Final[dict[tuple[int, ...], tuple[Number, ...]]] = {
+BY_LAYOUT: Final[dict[tuple[int, ...], tuple[Number, ...]]] = {
     layout: tuple(number for number in NUMBERS if layout in number.layouts)
     for layout in {layout for number in NUMBERS for layout in number.layouts}
 }
@@ -208,7 +204,7 @@ _BY_LAYOUT: Final[dict[tuple[int, ...], tuple[Number, ...]]] = {
 def national_number(text: str, window: Window) -> Span | None:
     """The window of digits of the folded `text` as a national number, if it is one."""
     around = ""
-    for number in _BY_LAYOUT.get(window.layout, ()):
+    for number in BY_LAYOUT.get(window.layout, ()):
         if not number.check(window.digits):
             continue
         if window.layout not in number.bare:

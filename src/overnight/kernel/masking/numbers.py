@@ -6,14 +6,17 @@ the length of the text.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 from overnight.kernel.masking import checksums
 from overnight.kernel.masking.kinds import Span
 
 _RUN: Final = re.compile(r"\d(?:[ \t\n.,:/_\-]{0,2}\d){5,}")
+LONG_RUN: Final = re.compile(r"\d(?:[ .,:/_\-]{0,2}\d){11}")
+"""Twelve digits or more: an IBAN or a card may be written backwards here."""
 _GROUP: Final = re.compile(r"\d+")
 _HEX: Final = re.compile(r"[0-9a-fA-F]")
 # A 19-digit card in groups of two is ten groups.
@@ -56,26 +59,27 @@ def runs(text: str) -> Iterator[list[tuple[int, int]]]:
         yield [group.span() for group in _GROUP.finditer(text, run.start(), run.end())]
 
 
-def windows(text: str, groups: list[tuple[int, int]]) -> Iterator[Window]:
-    """Every window of 6 to 22 digits over neighbouring `groups`, longest first from each start."""
+def windows(text: str, groups: list[tuple[int, int]], layouts: Container[tuple[int, ...]]) -> Iterator[Window]:
+    """The windows over neighbouring `groups` that could be a card or have one of `layouts`, longest first."""
+    sizes = [end - start for start, end in groups]
     for first in range(len(groups)):
-        start = groups[first][0]
         total = 0
-        found: list[int] = []
+        found: list[tuple[int, ...]] = []
         for last in range(first, min(first + _GROUPS, len(groups))):
-            total += groups[last][1] - groups[last][0]
+            total += sizes[last]
             if total > 22:
                 break
-            if total >= 6:
-                found.append(last)
-        for last in reversed(found):
-            window = groups[first : last + 1]
+            layout = tuple(sizes[first : last + 1])
+            if 13 <= total <= 19 or layout in layouts:
+                found.append(layout)
+        for layout in reversed(found):
+            window = groups[first : first + len(layout)]
             yield Window(
-                start,
+                window[0][0],
                 window[-1][1],
-                tuple(end - begin for begin, end in window),
-                "".join(text[begin:end] for begin, end in window),
-                tuple(text[window[i][1] : window[i + 1][0]] for i in range(len(window) - 1)),
+                layout,
+                "".join([text[begin:end] for begin, end in window]),
+                tuple([text[a:b] for (_, a), (b, _) in pairwise(window)]),
             )
 
 

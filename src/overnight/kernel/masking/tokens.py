@@ -102,7 +102,11 @@ FORMATS: Final[tuple[Format, ...]] = (
 )  # fmt: skip
 
 _MARKS: Final[tuple[tuple[str, Format], ...]] = tuple((mark, each) for each in FORMATS for mark in each.marks)
-_REVERSED: Final = (*(mark[::-1] for mark, _ in _MARKS if mark.strip(" .=") and len(mark) > 2), "YEK ETAVIRP")
+WORDY: Final = frozenset(
+    {"azure-storage", "azure-sas", "openai", "mailchimp", "mailgun", "twilio", "crates", "doppler"}
+)
+"""Formats whose mark is a part of common words, or of program text."""
+_REVERSED: Final = tuple(mark[::-1] for mark, _ in _MARKS if mark.strip(" .=") and len(mark) > 2)
 # Marks looked for in all of a text with its blanks taken out, where each costs a microsecond a kilobyte.
 _WIDESPREAD_MARKS: Final = (
     "AKIA ASIA ghp_ gho_ ghs_ github_pat_ glpat- xoxb- xoxp- k_live_ sk-ant- sk-proj- AIza GOCSPX- npm_ pypi- eyJ hf_ SG. "
@@ -121,25 +125,31 @@ _PUTTY: Final = re.compile(
 )
 
 
-def formats_in(text: str) -> list[Format]:
-    """The formats of which `text`, any excerpt with the long words of another, holds a token."""
-    marked = {each.name: each for mark, each in _MARKS if mark in text}
-    return [each for each in marked.values() if each.pattern.search(text)]
+def marked_in(text: str) -> list[Format]:
+    """The formats whose mark occurs in `text`, any excerpt with the long words of another."""
+    return list({each.name: each for mark, each in _MARKS if mark in text}.values())
 
 
-def splittable(text: str) -> bool:
-    """Whether `text`, with its blanks taken out, holds the mark of a widely used format."""
-    return any(mark in text for mark in _WIDESPREAD)
+def split_token(text: str) -> bool:
+    """Whether `text`, with its blanks taken out, holds a token of a widely used format; words run together don't count."""
+    for mark in _WIDESPREAD:
+        if mark in text:
+            for each in (each for other, each in _MARKS if other.startswith(mark) or mark.startswith(other)):
+                if any(_mixed(match[0]) for match in each.pattern.finditer(text)):
+                    return True
+    return False
 
 
-def reversed_marks(text: str) -> bool:
+def reversed_marks(text: str, long_words: str) -> bool:
     """Whether `text` holds a mark written backwards, so that its reverse is worth a search."""
-    return any(mark in text for mark in _REVERSED)
+    return "YEK ETAVIRP" in text or any(mark in long_words for mark in _REVERSED)
 
 
-def tokens(text: str, formats: Iterable[Format] | None = None) -> Iterator[Span]:
-    """Every token in one of the known formats, or only in `formats`, which `formats_in` said are there."""
-    for each in formats_in(text) if formats is None else formats:
+def tokens(text: str, formats: Iterable[Format], long_words: str | None = None) -> Iterator[Span]:
+    """Every token in one of `formats`; quicker with the `long_words` of `text`, where each token is."""
+    for each in formats:
+        if long_words is not None and each.pattern.search(long_words) is None:
+            continue
         for match in each.pattern.finditer(text):
             if not each.mixed or _mixed(match[0]):
                 yield Span(match.start(), match.end(), "key", each.name, match[0])

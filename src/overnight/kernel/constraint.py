@@ -161,7 +161,10 @@ def _at_or_below(path: str, base: str, restricting: bool) -> bool:
         path, base = path.casefold(), base.casefold()
         if "/" not in base:
             return base in path.split("/")
-    return base in (path, ".") or path.startswith(base.rstrip("/") + "/")
+    if base == ".":
+        # The whole workspace; what leads outside of it has an absolute name.
+        return not path.startswith("/")
+    return path == base or path.startswith(base.rstrip("/") + "/")
 
 
 def _in_domain(host: str, domains: Sequence[str]) -> bool:

@@ -167,6 +167,8 @@ def render(result: dict[str, Any]) -> str:
     if result["holdout"]:
         held = result["holdout"]
         lines.insert(3, f"holdout      {number(held['baseline'])} → {number(held['champion'])}")
+    if result["branch_behind"]:
+        lines.append(f"             {result['branch_behind']}")
     if result["path"]:
         lines.append(f"report       {result['path']}")
     return "\n".join(lines)

@@ -8,12 +8,18 @@ import html as _html
 import re
 import unicodedata
 
-# Cc controls, Cf format characters (bidi, zero-width, tags, BOM), line/paragraph separators, surrogates, private use.
-_BLANKS = re.compile("[\u115f\u1160\u17b4\u17b5\u3164\uffa0\u2800\ufe00-\ufe0f\U000e0100-\U000e01ef]")
+# Characters that print nothing though Unicode calls them letters or marks.
+_BLANKS = "\u115f\u1160\u17b4\u17b5\u3164\uffa0\u2800\ufe00-\ufe0f\U000e0100-\U000e01ef"
+_SUSPECT = re.compile(f"[^ -~]|[{_BLANKS}]")
+_BLANK = re.compile(f"[{_BLANKS}]")
 
 
-def _harmful(char: str) -> bool:
-    return unicodedata.category(char) in ("Cc", "Cf", "Zl", "Zp", "Cs", "Co", "Cn") or _BLANKS.match(char) is not None
+def _spelt(found: re.Match[str]) -> str:
+    char = found[0]
+    # Not printable: controls, format characters (bidi, zero-width, tags), separators, surrogates, private use.
+    if char.isprintable() and _BLANK.match(char) is None or unicodedata.category(char) == "Zs":
+        return char
+    return char.encode("unicode_escape", "surrogatepass").decode("ascii")
 
 
 def visible(text: str, *, lines: bool = False, limit: int = 0) -> str:
@@ -27,14 +33,17 @@ def visible(text: str, *, lines: bool = False, limit: int = 0) -> str:
     cut = len(text) - limit if limit and len(text) > limit else 0
     if cut:
         text = text[:limit]
-    if not text.isascii() or not text.isprintable():
-        text = "".join(
-            char
-            if not _harmful(char) or (lines and char in "\n\t")
-            else char.encode("unicode_escape", "surrogatepass").decode("ascii")
-            for char in text
-        )
+    if lines:
+        text = "\n".join("\t".join(map(_line, line.split("\t"))) for line in text.split("\n"))
+    else:
+        text = _line(text)
     return f"{text}… (+{cut} characters)" if cut else text
+
+
+def _line(text: str) -> str:
+    if text.isprintable() and _BLANK.search(text) is None:
+        return text
+    return _SUSPECT.sub(_spelt, text)
 
 
 def html(text: str, *, lines: bool = True) -> str:

@@ -16,6 +16,8 @@ from overnight.loop.experiment import Direction, Experiment, Finding
 
 MEMORY = "MEMORY.md"
 CYCLE = 10
+# How many of the last experiments a leaning is read from; what was true at the start may not be any more.
+LEANING = 200
 MEMORY_LINES = 60
 _LINE_CHARACTERS = 300
 
@@ -50,8 +52,8 @@ def after_cycle(recent: Sequence[Experiment], earlier: Sequence[Experiment], at:
 
 
 def _leanings(experiments: Sequence[Experiment]) -> str:
-    """Knobs whose value goes together with the metric's improvement: Spearman's ρ over all measured experiments."""
-    measured = [item for item in experiments if item.delta is not None and item.detail.get("knobs")]
+    """Knobs whose value goes together with the metric's improvement: Spearman's ρ over the last `LEANING` experiments."""
+    measured = [item for item in experiments[-LEANING:] if item.delta is not None and item.detail.get("knobs")]
     if len(measured) < 8:
         return ""
     gains = _total_gains(experiments)

@@ -44,11 +44,17 @@ def reference(run: str, n: int) -> str:
 
 
 class History:
-    """Writes and reads the commits of one arena's runs."""
+    """Writes and reads the commits of one arena's runs.
+
+    Attributes:
+        behind: why the branch is not at the champion, where a person checked it out or moved it; "" if it is.
+    """
 
     def __init__(self, repository: Repository, record: Record) -> None:
         self.repository = repository
         self.record = record
+        self.behind = ""
+        self._stands: dict[str, str | None] = {}
 
     def commit(
         self,
@@ -58,7 +64,6 @@ class History:
         *,
         base: str | None,
         parents: Sequence[str],
-        champion: str | None,
         advance: bool,
         spent_s: float,
         run: Mapping[str, Any] | None = None,
@@ -71,7 +76,6 @@ class History:
             finding: learnt from it, if anything.
             base: commit whose other folders the commit's tree takes, for an arena inside a larger repository.
             parents: of the commit.
-            champion: where the branch stands now; None if it does not exist yet.
             advance: move the branch here: a keep, or the baseline.
             spent_s: wall clock the run has used.
             run: settings of the run, for the baseline's message.
@@ -82,10 +86,11 @@ class History:
         tree = self.repository.graft(base, experiment.tree)
         message = _message(experiment, measurements, finding, run)
         commit = self.repository.write_commit(tree, parents, message, at_s=experiment.at)
-        changes = [RefChange(reference(experiment.run, experiment.n), commit, None)]
+        here = RefChange(reference(experiment.run, experiment.n), commit, None)
         if advance:
-            changes.append(RefChange(branch(experiment.run), commit, champion))
-        self.repository.update_refs(changes)
+            self._advance(experiment.run, commit, here)
+        else:
+            self.repository.update_refs([here])
         done = replace(experiment, commit=commit)
         self.record.close(done, finding, spent_s)
         return done
@@ -98,7 +103,26 @@ class History:
         record = json.dumps({"summary": summary}, allow_nan=False)
         message = f"final: what {run} found\n\nOvernight-Run: {run}\n{_MARK}{record}\n"
         commit = self.repository.write_commit(tree, [champion.commit], message, at_s=now())
-        self.repository.update_refs([RefChange(f"refs/overnight/{run}/final", commit, "any")])
+        here = RefChange(f"refs/overnight/{run}/final", commit, "any")
+        if self.behind:
+            self._advance(run, champion.commit, here)
+        else:
+            self.repository.update_refs([here])
+
+    def _advance(self, run: str, commit: str, here: RefChange) -> None:
+        """Move the branch along with `here`, in one transaction; where the branch is not ours to move, `here` alone."""
+        if run not in self._stands:
+            found = self.repository.refs(branch(run)).get(branch(run))
+            ours = {item.commit for item in self.record.experiments(run)}
+            self._stands[run] = found if found in ours else None
+        try:
+            self.repository.update_refs([here, RefChange(branch(run), commit, self._stands[run])])
+        except GitError as problem:
+            self.repository.update_refs([here])
+            self.behind = f"{branch(run)} could not be moved to {commit[:10]}: {problem.message}"
+            return
+        self._stands[run] = commit
+        self.behind = ""
 
     def told(self, run: str) -> Iterator[Told]:
         """What git knows of a run's experiments, by number."""

@@ -93,6 +93,7 @@ class Night:
     _past: list[Past] = field(default_factory=list)
     _trees: dict[str, Experiment] = field(default_factory=dict)
     _champions: dict[int, Files] = field(default_factory=dict)
+    _numbers: dict[str, int] = field(default_factory=dict)
     _visible: tuple[int, Mapping[str, bytes]] = (-1, {})
     _findings: list[str] | None = None
 
@@ -214,7 +215,6 @@ class Night:
             learnt,
             base=parent,
             parents=[parent] if parent else [],
-            champion=champion.commit if champion else None,
             advance=advance,
             spent_s=spent_s,
             run={**self.settings, "mode": mode} if experiment.n == 0 else None,
@@ -233,15 +233,15 @@ class Night:
         runs = int(experiment.detail.get("runs", 0))
         if experiment.n == 0 or runs or experiment.status in ("crash", "timeout"):
             self._trees.setdefault(experiment.tree, experiment)
+        self._numbers[experiment.commit] = experiment.n
         if experiment.status in ("keep", "baseline"):
             self.champion = experiment
             self.champion_files = self.repository.read_files(experiment.tree)
             self._champions[experiment.n] = self.champion_files
-        by_commit = {item.commit: item.n for item in self.experiments} if experiment.n else {}
         self._past.append(
             Past(
                 n=experiment.n,
-                parent_n=by_commit.get(experiment.parent or ""),
+                parent_n=self._numbers.get(experiment.parent or "") if experiment.n else None,
                 author=experiment.author,
                 status=experiment.status,
                 hypothesis=experiment.hypothesis,
@@ -273,6 +273,8 @@ class Night:
         """Record the end of the run."""
         summary = {"stopped": why, "final": final.encoded()}
         self.history.commit_final(self.run, self.champion, summary)
+        if self.history.behind:
+            summary["behind"] = self.history.behind
         self.record.set_state(self.run, "finished", spent_s=spent_s, mode=self.judge.mode, summary=summary)
 
     def restore(self, measurements: Sequence[Measurement]) -> None:

@@ -471,7 +471,7 @@ class Loop:
         return self.night.spent_s + time.monotonic() - self._began
 
     def _ended(self) -> int:
-        return sum(item.n != 0 for item in self.night.experiments)
+        return max(0, len(self.night.experiments) - 1)
 
     def _underway(self) -> int:
         repairs = sum(asked.attempt is not None for asked in self._thinking.values())

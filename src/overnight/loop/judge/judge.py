@@ -31,7 +31,7 @@ class NoiseReport:
         sd: standard deviation of one run; 0 in deterministic mode.
         degrees: degrees of freedom behind it.
         repeats: whether one seed, measured twice (A/A), gave one value.
-        shared: correlation of two programs on one seed, 0 until pairs were measured.
+        shared: correlation of two programs on one seed, one standard error below its estimate; 0 without evidence.
         drift_sd: standard deviation of the level's step per measurement that is reckoned with; below 0.5 % of `sd`
             there is no sign of drift.
         champion_runs: runs of the present champion that comparisons use.
@@ -119,8 +119,6 @@ class Judge:
         level = noise.level()
         variance, degrees = noise.variance(level)
         sd = 0.0 if self.mode == "deterministic" else math.sqrt(variance)
-        shared, error = noise.shared(variance)
+        shared = max(0.0, noise.shared()[0])
         repeats = len(self._baseline) > BASELINE_SEEDS and self._baseline[-1] == self._baseline[0]
-        return NoiseReport(
-            sd, degrees, repeats, shared if error < 1 else 0.0, sd * math.sqrt(level.track.drift), noise.pool_size
-        )
+        return NoiseReport(sd, degrees, repeats, shared, sd * math.sqrt(level.track.drift), noise.pool_size)

@@ -6,6 +6,7 @@ All values are oriented (larger is better). Variances of estimates are in units 
 
 import math
 from collections import deque
+from dataclasses import dataclass
 
 from overnight.loop.judge.track import Track
 
@@ -57,6 +58,30 @@ class Hypothesis:
         return self._logs - 0.5 * self.degrees * math.log(self.squares)
 
 
+@dataclass
+class PairSums:
+    """Sums over pairs of runs on one seed, each run less its own side's mean.
+
+    Attributes:
+        challenger: squares of the challenger's.
+        champion: squares of the champion's, times the weight.
+        product: products.
+        weight: how many pairs these are worth; one of n runs, less their mean, counts 1 - 1/n.
+    """
+
+    challenger: float = 0.0
+    champion: float = 0.0
+    product: float = 0.0
+    weight: float = 0.0
+
+    def add(self, other: "PairSums") -> None:
+        """Take in another examination's."""
+        self.challenger += other.challenger
+        self.champion += other.champion
+        self.product += other.product
+        self.weight += other.weight
+
+
 class Noise:
     """Fed with every measurement of a run in order; asked at the start of each examination."""
 
@@ -68,8 +93,7 @@ class Noise:
         self._floor = 0.0
         self._squares = 0.0
         self._degrees = 0
-        self._products = 0.0
-        self._pairs = 0.0
+        self._pairs = PairSums()
 
     @property
     def pool_size(self) -> int:
@@ -86,12 +110,11 @@ class Noise:
         """Take in one seed measured twice (A/A): what is left when nothing was changed is a floor of the noise."""
         self._floor = max(self._floor, (first - second) ** 2 / 2 / _CHI2_95)
 
-    def absorb(self, squares: float, degrees: int, products: float, pairs: float) -> None:
+    def absorb(self, squares: float, degrees: int, pairs: "PairSums") -> None:
         """Pool what a finished examination says about variance and about noise shared on a seed."""
         self._squares += squares
         self._degrees += degrees
-        self._products += products
-        self._pairs += pairs
+        self._pairs.add(pairs)
 
     def restart_pool(self) -> None:
         """A new champion: its level is unknown, what is known about the noise stays."""
@@ -104,7 +127,7 @@ class Noise:
         """All measurements so far came from a program that looked deterministic and is not: they say nothing."""
         self.restart_pool()
         self._drifts = [Hypothesis(*drift) for drift in _DRIFTS]
-        self._squares, self._degrees, self._products, self._pairs = 0.0, 0, 0.0, 0.0
+        self._squares, self._degrees, self._pairs = 0.0, 0, PairSums()
 
     def level(self) -> Hypothesis:
         """The filter of the drift to reckon with."""
@@ -128,12 +151,19 @@ class Noise:
             return self._floor, 0
         return max((level.squares + self._squares) / degrees, self._floor), degrees
 
-    def shared(self, variance: float) -> tuple[float, float]:
-        """Correlation of challenger and champion on a seed: estimate and its standard error (inf before any pair)."""
-        if self._pairs <= 0 or variance <= 0:
-            return 0.0, math.inf
-        estimate = max(-1.0, min(1.0, self._products / self._pairs / variance))
-        return estimate, math.sqrt((1 + estimate * estimate) / self._pairs)
+    def shared(self) -> tuple[float, float, float]:
+        """Correlation of challenger and champion on a seed, one standard error to both sides (Fisher's z), and pairs."""
+        pairs = self._pairs
+        scale = math.sqrt(pairs.challenger * pairs.champion)
+        if pairs.weight < 2 or scale <= 0:
+            return 0.0, 1.0, pairs.weight
+        z = math.atanh(max(-0.999, min(0.999, pairs.product / scale)))
+        error = 1 / math.sqrt(pairs.weight)
+        return math.tanh(z - error), math.tanh(z + error), pairs.weight
+
+    def discrete(self) -> bool:
+        """Whether the champion's recent runs gave one value twice: equal runs are nothing odd then."""
+        return len({value for _, value in self._pool}) < len(self._pool)
 
     def recent(self, track: Track) -> list[tuple[int, float]]:
         """Tick and value of champion runs near enough in time to stand for the present level, but for its slope."""

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 
 from overnight.loop.judge.effect import Effect
-from overnight.loop.judge.noise import STALE, Noise
+from overnight.loop.judge.noise import STALE, Noise, PairSums
 from overnight.loop.judge.ranks import rank_p
 from overnight.loop.judge.spending import alpha_at, looks, z_of, z_to_t
 from overnight.loop.judge.terms import BASELINE_SEEDS, JudgeSettings
@@ -24,7 +24,10 @@ _PATIENCE, _PATIENCE_PAIRED = 3.0, 2.6
 # The rank test guards the t test; alone it may err this many times as often.
 _LENIENCE = 6.0
 # Pairs: used once the correlation is surely above, looked for while it may be above.
-_PAIRS_PAY, _PAIRS_MAY, _PAIRS_LEARN = 0.4, 0.5, 40.0
+_PAIRS_PAY, _PAIRS_MAY, _PAIRS_LEARN = 0.4, 0.5, 40
+# A challenger varies suspiciously little at this share of the noise variance, seen in so many runs; one with the usual
+# noise does by chance in 1 of 70 cases at four runs, where it costs an early keep, and 1 of 3,000 at eight.
+_FROZEN, _FROZEN_RUNS = 0.05, 3
 # Degrees of freedom that the run's pooled variance counts for against the challenger's own.
 _PRIOR = 12.0
 
@@ -65,9 +68,9 @@ class NoisyTest:
         self._z_last = z_of(self.alpha * self._looks[settings.confirm])
         level = noise.level()
         self.noise_variance, self.noise_degrees = noise.variance(level)
-        rho, error = noise.shared(self.noise_variance)
-        self.rho = rho - error if rho - error > _PAIRS_PAY else 0.0
-        self._explore = error > _PAIRS_LEARN**-0.5 and (error == math.inf or rho + error > _PAIRS_MAY)
+        low, high, pairs = noise.shared()
+        self.rho = low if low > _PAIRS_PAY else 0.0
+        self._explore = pairs < _PAIRS_LEARN and high > _PAIRS_MAY
         self.epoch = noise.epoch
         self.inherited = False
         self.champion_runs = noise.pool_size
@@ -76,7 +79,6 @@ class NoisyTest:
         self.track = self._effect.track
         self._runs: list[tuple[int, int, float]] = []
         self._champions: dict[int, float] = {}
-        self._seeds: dict[int, float] = {}
 
     @property
     def values(self) -> list[float]:
@@ -91,7 +93,6 @@ class NoisyTest:
     def add_challenger(self, value: float, seed: int) -> None:
         """A run of the challenger at the noise's present tick."""
         self._runs.append((self._noise.ticks, seed, value))
-        self._seeds[seed] = value
         self._effect.add(True, value, self._noise.ticks, seed)
 
     def add_champion(self, value: float, seed: int | None) -> None:
@@ -169,18 +170,15 @@ class NoisyTest:
 
     def close(self) -> None:
         """Pool what was learnt about the noise."""
-        products = pairs = 0.0
-        if self.runs > 1 and self._champions and self._effect.degrees:
+        pairs = PairSums()
+        if self.runs > 1:
             mean = sum(self.values) / self.runs
-            level = self._level_mean()
-            for seed, champion in self._champions.items():
-                if seed in self._seeds:
-                    products += (self._seeds[seed] - mean) * (champion - level)
-                    pairs += 1 - 1 / self.runs
-        self._noise.absorb(self._effect.squares, self._effect.degrees, products, pairs)
-
-    def _level_mean(self) -> float:
-        return self._noise.level().track.level
+            weight = 1 - 1 / self.runs
+            for _, seed, value in self._runs:
+                if seed in self._champions:
+                    ours, theirs = value - mean, self._champions[seed] - self.track.level
+                    pairs.add(PairSums(ours * ours, weight * theirs * theirs, ours * theirs, weight))
+        self._noise.absorb(self._effect.squares, self._effect.degrees, pairs)
 
     def _spread(self) -> tuple[float, float, float]:
         """Variance of the effect, its degrees of freedom, and the variance of one challenger run."""
@@ -195,7 +193,20 @@ class NoisyTest:
             moderated = (_PRIOR * self.noise_variance + self._effect.squares) / (_PRIOR + own_degrees)
             own = max(self.noise_variance, moderated)
         variance = self.noise_variance * effect + (own - self.noise_variance) * (1 - self.rho**2) / max(1, self.runs)
+        if self.frozen():
+            variance += self.noise_variance
         return variance, degrees, own
+
+    def frozen(self) -> bool:
+        """Whether the challenger hardly varies over seeds on which the champion does: it may have fixed a lucky one.
+
+        All its runs together then are as good as one.
+        """
+        if self.runs < _FROZEN_RUNS or self._noise.discrete():
+            return False
+        mean = sum(self.values) / self.runs
+        squares = sum((value - mean) ** 2 for value in self.values)
+        return squares < _FROZEN * self.noise_variance * (self.runs - 1)
 
     def _final_variance(self) -> float:
         level = min(self.track.level_variance, 1 / 16)

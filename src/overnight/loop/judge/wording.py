@@ -46,9 +46,13 @@ def noisy_verdict(test: NoisyTest, standing: Standing, sign: float) -> Verdict:
     low, high = standing.effect - half, standing.effect + half
     runs = f"{test.runs} run{'s' * (test.runs != 1)}"
     shown = f"{standing.effect:+.4g} (95 % interval {low:+.4g} to {high:+.4g}) over {runs}"
-    if standing.keep:
-        goal = f"more than {test.threshold:g}" if test.threshold else "an improvement"
-        reason = f"{goal} beyond doubt: {shown}, bound {standing.bound:.4g}"
+    frozen = test.frozen()
+    if frozen and not standing.keep:
+        reason = f"hardly varies with the seed, so that all its runs count as one lucky run: {shown}"
+    elif standing.keep:
+        beyond = f" by more than {test.threshold:g}" if test.threshold > 0 else ""
+        goal = f"not worse by more than {-test.threshold:g}" if test.threshold < 0 else f"better{beyond}"
+        reason = f"{goal}: {shown}, where {test.threshold + standing.bound:+.4g} was needed"
     elif test.runs >= test.confirm:
         reason = f"not shown to be better within {test.confirm} runs: {shown}"
     elif standing.effect == 0:
@@ -73,6 +77,7 @@ def noisy_verdict(test: NoisyTest, standing: Standing, sign: float) -> Verdict:
         "drift_step": math.sqrt(test.track.drift * test.noise_variance),
         "drift_slope": sign * test.track.slope,
         "inherited": test.inherited,
+        "frozen": frozen,
     }
     return Verdict(standing.keep, reason, metric, standing.effect, low, high, evidence)
 

@@ -4,6 +4,7 @@ import json
 import re
 
 from overnight.loop.knobs.knob import Leaf, Scan, Value, same
+from overnight.loop.knobs.numbers import write_number
 
 _SPACE = re.compile(r"[ \t\r\n]*")
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
@@ -36,22 +37,8 @@ def flatten(tree: object, parts: tuple[str, ...] = ()) -> dict[tuple[str, ...], 
 
 
 def write_json(value: Value, before: str) -> str:
-    """`value` as JSON, in the manner of the literal `before`: `1E-4` style is kept."""
-    if isinstance(value, float):
-        text = repr(value)
-        if "e" in before.lower() and "e" not in text and value != 0 and not 1e-2 <= abs(value) < 1e3:
-            return shortest_scientific(value)
-        return text
-    return json.dumps(value)
-
-
-def shortest_scientific(value: float) -> str:
-    """`value` like 7.1e-4, with as many digits as it takes to read back the same."""
-    for digits in range(17):
-        mantissa, exponent = f"{value:.{digits}e}".split("e")
-        if float(f"{mantissa}e{exponent}") == value:
-            break
-    return f"{mantissa}e{int(exponent)}"
+    """`value` as JSON, in the manner of the literal `before`."""
+    return write_number(value, before) if isinstance(value, float) else json.dumps(value)
 
 
 def _refuse(name: str) -> float:

@@ -11,6 +11,7 @@ from threading import Lock
 
 from overnight.loop.knobs.annotation import annotation, is_off, named_options
 from overnight.loop.knobs.knob import Leaf, Scan, Text, Value, decode, same
+from overnight.loop.knobs.numbers import write_number
 
 _BREAK = re.compile(r"\r\n|\r|\n")
 _TELLING_COMMENT = re.compile(r"#.*(?:knob|EVOLVE-BLOCK|[\[({|])", re.IGNORECASE)
@@ -46,7 +47,7 @@ def scan_python(text: str) -> Scan | None:
                     comments[token.start[0]] = token.string[1:]
         except (tokenize.TokenError, IndentationError, SyntaxError):
             return None
-    walk = _Walk(source, comments)
+    walk = _Walk(tree, source, comments)
     walk.body(tree.body, (), eligible=True)
     return Scan(tuple(sorted(walk.leaves, key=lambda leaf: leaf.start)), comments)
 
@@ -71,25 +72,6 @@ def write_python(value: Value, before: str) -> str:
         )
         return f"{quote}{body}{quote}"
     return write_number(value, before)
-
-
-def write_number(value: bool | int | float, before: str) -> str:
-    """`value` in the manner of the number `before`: hex stays hex, underscores and scientific notation are kept."""
-    if isinstance(value, bool):
-        return str(value)
-    if isinstance(value, int):
-        if before.lstrip("+-")[:2].lower() == "0x":
-            return hex(value)
-        return f"{value:_}" if "_" in before else str(value)
-    text = repr(value)
-    if "e" in before.lower() and "e" not in text and value != 0 and not 1e-2 <= abs(value) < 1e3:
-        mantissa, exponent = f"{value:.16e}".split("e")
-        for digits in range(17):
-            mantissa, exponent = f"{value:.{digits}e}".split("e")
-            if float(f"{mantissa}e{exponent}") == value:
-                break
-        return f"{mantissa}e{int(exponent)}"
-    return text
 
 
 def unchanged_but(before: str, after: str, changes: list[tuple[int, int, Value]]) -> bool:
@@ -172,7 +154,7 @@ class _Lines:
 class _Walk:
     """One pass over a module that names every literal by where it stands."""
 
-    def __init__(self, source: _Lines, comments: dict[int, str]) -> None:
+    def __init__(self, tree: ast.Module, source: _Lines, comments: dict[int, str]) -> None:
         self.leaves: list[Leaf] = []
         self._source = source
         self._comments = comments
@@ -182,6 +164,14 @@ class _Walk:
         self._blocks = _evolve_blocks(comments, len(source.lines))
         self._numbered: dict[tuple[str, ...], int] = {}
         self._scopes: list[tuple[int, int]] = [(1, len(source.lines))]
+        self._functions = [
+            self._scopes[0],
+            *(
+                (node.lineno, node.end_lineno or node.lineno)
+                for node in (ast.walk(tree) if self._options else ())
+                if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+            ),
+        ]
 
     def body(self, statements: list[ast.stmt], parts: tuple[str, ...], *, eligible: bool) -> None:
         """Statements of a module, class, function or block."""
@@ -283,13 +273,17 @@ class _Walk:
         self.leaves.append(Leaf(parts, value, start, end, line, eligible and inside, bare, options))
 
     def _listed(self, name: str, value: Value, line: int) -> tuple[Value, ...]:
-        for first, last in reversed(self._scopes):
+        for scope in reversed(self._scopes):
             for at, label, values in self._options:
                 beside = at == line or (at == line - 1 and self._source.lines[at - 1].lstrip().startswith("#"))
-                here = beside if label == "" else first <= at <= last and label == name
+                here = beside if label == "" else label == name and self._scope_of(at) == scope
                 if here and len(values) > 1 and any(same(value, one) for one in values):
                     return values
         return ()
+
+    def _scope_of(self, line: int) -> tuple[int, int]:
+        """The innermost function around a line, or the module."""
+        return min((each for each in self._functions if each[0] <= line <= each[1]), key=lambda each: each[1] - each[0])
 
     def _off(self, line: int) -> bool:
         said = annotation(self._comments.get(line, ""))

@@ -1,5 +1,6 @@
 """Which scalars are knobs, and the two doors: find them in a file, set them in a file."""
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -62,13 +63,13 @@ def set_knobs(path: str, data: bytes, values: Mapping[str, Value]) -> bytes:
     for knob_id in values:
         if knob_id not in wanted:
             raise UsageError(f"{path} has no knob {knob_id!r}", hint="`overnight arena check` lists the knobs it finds")
-    changes = [
-        (*knob.span, values[knob_id]) for knob_id, knob in wanted.items() if not same(knob.value, values[knob_id])
-    ]
+    changes = []
+    for knob_id, knob in wanted.items():
+        value = _typed(knob, values[knob_id])
+        if not same(knob.value, value):
+            changes.append((*knob.span, value))
     if not changes:
         return data
-    for knob_id, knob in wanted.items():
-        _check_type(knob, values[knob_id])
     form = _FORMATS[PurePosixPath(path).suffix.lower()]
     decoded = form.decode(data)
     assert decoded is not None, "it was read when its knobs were found"
@@ -82,15 +83,14 @@ def set_knobs(path: str, data: bytes, values: Mapping[str, Value]) -> bytes:
     return decoded.encode(after)
 
 
-def _check_type(knob: Knob, value: Value) -> None:
-    numeric = knob.kind in ("int", "float") or (knob.choices and isinstance(knob.value, int | float))
-    if numeric and not isinstance(knob.value, bool):
-        if isinstance(value, bool | str) or (knob.kind == "int" and not isinstance(value, int)):
-            raise unusable(knob.id, value, f"it is {knob.value!r} now")
-        if value != value or value in (float("inf"), float("-inf")):
-            raise unusable(knob.id, value, "it is not finite")
-    elif type(value) is not type(knob.value):
+def _typed(knob: Knob, value: Value) -> Value:
+    if knob.kind == "float" and type(value) in (int, float):
+        value = float(value)
+    if type(value) is not type(knob.value):
         raise unusable(knob.id, value, f"it is {knob.value!r} now")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise unusable(knob.id, value, "it is not finite")
+    return value
 
 
 def _verified(path: str, before: str, after: str, changes: list[tuple[int, int, Value]]) -> bool:

@@ -3,9 +3,9 @@
 import re
 import tomllib
 
-from overnight.loop.knobs.json_file import flatten, shortest_scientific
+from overnight.loop.knobs.json_file import flatten
 from overnight.loop.knobs.knob import Leaf, Scan, Value, same
-from overnight.loop.knobs.python_file import write_number
+from overnight.loop.knobs.numbers import write_number, write_scientific
 
 _BLANK = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
 _INLINE_BLANK = re.compile(r"[ \t]*")
@@ -48,7 +48,7 @@ def write_toml(value: Value, before: str) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float) and "e" in repr(value):
-        return shortest_scientific(value)
+        return write_scientific(value)
     return write_number(value, before)
 
 

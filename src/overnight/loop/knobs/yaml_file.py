@@ -5,9 +5,8 @@ import re
 
 import yaml
 
-from overnight.loop.knobs.json_file import shortest_scientific
 from overnight.loop.knobs.knob import Leaf, Scan, Value
-from overnight.loop.knobs.python_file import write_number
+from overnight.loop.knobs.numbers import write_number, write_scientific
 
 _COMMENT = re.compile(r"[ \t,\]}]*[ \t]#([^\r\n]*)")
 _INT = re.compile(r"[-+]?(?:0|[1-9][\d_]*)")
@@ -66,7 +65,7 @@ def write_yaml(value: Value, before: str) -> str:
         return write_number(value, before)
     text = write_number(value, before)
     if "e" in text:
-        mantissa, exponent = shortest_scientific(value).split("e")
+        mantissa, exponent = write_scientific(value).split("e")
         mantissa = mantissa if "." in mantissa else f"{mantissa}.0"
         text = f"{mantissa}e{int(exponent):+d}"
     return text

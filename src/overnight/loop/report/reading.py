@@ -30,6 +30,8 @@ def before_merging(
             "Artifact and evaluator shared a process, so a candidate could have reported a number of its own. "
             "Read the diff for anything that prints, exits early, imports or inspects the evaluator."
         )
+    if result["branch_behind"]:
+        said.append(f"The branch is not at the champion: {result['branch_behind']}.")
     said += _gain(result)
     said += _holdout(result)
     files, added, removed = stat

@@ -111,7 +111,8 @@ def _holdout(night: Night, engine: Engine, make: Make) -> dict[str, float | None
     states = {"baseline": (0, night.base_tree, night.base_files)}
     if champion is not None and champion.n:
         states["champion"] = (champion.n, champion.tree, night.champion_files)
-    batches, names = {}, {}
+    batches: dict[int, tuple[Task, ...]] = {}
+    names: dict[int, str] = {}
     for name, (_, tree, files) in states.items():
         for k in range(seeds):
             number = len(batches)

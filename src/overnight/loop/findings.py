@@ -52,7 +52,7 @@ def after_cycle(recent: Sequence[Experiment], earlier: Sequence[Experiment], at:
 
 
 def _leanings(experiments: Sequence[Experiment]) -> str:
-    """Knobs whose value goes together with the metric's improvement: Spearman's ρ over the last `LEANING` experiments."""
+    """Knobs whose value goes together with the improvement: Spearman's ρ over the last `LEANING` experiments."""
     measured = [item for item in experiments[-LEANING:] if item.delta is not None and item.detail.get("knobs")]
     if len(measured) < 8:
         return ""

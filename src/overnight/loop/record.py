@@ -251,7 +251,7 @@ def _experiment_row(item: Experiment) -> tuple[Any, ...]:
 def _experiment(row: Any) -> Experiment:
     values = list(row)
     values[13], values[14] = json.loads(values[13]), json.loads(values[14])
-    return Experiment(*values[:1], values[1], *values[2:])
+    return Experiment(*values)
 
 
 def _measurement_row(item: Measurement) -> tuple[Any, ...]:

@@ -6,6 +6,7 @@ All values are oriented (larger is better). Variances of estimates are in units 
 
 import math
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from overnight.loop.judge.track import Track
@@ -60,26 +61,40 @@ class Hypothesis:
 
 @dataclass
 class PairSums:
-    """Sums over pairs of runs on one seed, each run less its own side's mean.
+    """Sums over pairs of runs on one seed, within examinations.
 
     Attributes:
-        challenger: squares of the challenger's.
-        champion: squares of the champion's, times the weight.
-        product: products.
-        weight: how many pairs these are worth; one of n runs, less their mean, counts 1 - 1/n.
+        challenger: squares of the challenger's runs, less the mean of those in the examination's pairs.
+        champion: likewise the champion's.
+        product: products of the two.
+        degrees: pairs, less one for each examination.
     """
 
     challenger: float = 0.0
     champion: float = 0.0
     product: float = 0.0
-    weight: float = 0.0
+    degrees: int = 0
+
+    @classmethod
+    def of(cls, pairs: Sequence[tuple[float, float]]) -> "PairSums":
+        """Those of one examination's pairs, (challenger, champion)."""
+        if len(pairs) < 2:
+            return cls()
+        ours = sum(one for one, _ in pairs) / len(pairs)
+        theirs = sum(other for _, other in pairs) / len(pairs)
+        return cls(
+            sum((one - ours) ** 2 for one, _ in pairs),
+            sum((other - theirs) ** 2 for _, other in pairs),
+            sum((one - ours) * (other - theirs) for one, other in pairs),
+            len(pairs) - 1,
+        )
 
     def add(self, other: "PairSums") -> None:
         """Take in another examination's."""
         self.challenger += other.challenger
         self.champion += other.champion
         self.product += other.product
-        self.weight += other.weight
+        self.degrees += other.degrees
 
 
 class Noise:
@@ -151,15 +166,15 @@ class Noise:
             return self._floor, 0
         return max((level.squares + self._squares) / degrees, self._floor), degrees
 
-    def shared(self) -> tuple[float, float, float]:
-        """Correlation of challenger and champion on a seed, one standard error to both sides (Fisher's z), and pairs."""
+    def shared(self) -> tuple[float, float, int]:
+        """Correlation of challenger and champion on a seed: one standard error of Fisher's z to both sides, degrees."""
         pairs = self._pairs
         scale = math.sqrt(pairs.challenger * pairs.champion)
-        if pairs.weight < 2 or scale <= 0:
-            return 0.0, 1.0, pairs.weight
-        z = math.atanh(max(-0.999, min(0.999, pairs.product / scale)))
-        error = 1 / math.sqrt(pairs.weight)
-        return math.tanh(z - error), math.tanh(z + error), pairs.weight
+        if pairs.degrees < 4 or scale <= 0:
+            return 0.0, 1.0, pairs.degrees
+        z = math.atanh(max(-0.9999, min(0.9999, pairs.product / scale)))
+        error = 1 / math.sqrt(pairs.degrees - 2)
+        return math.tanh(z - error), math.tanh(z + error), pairs.degrees
 
     def discrete(self) -> bool:
         """Whether the champion's recent runs gave one value twice: equal runs are nothing odd then."""

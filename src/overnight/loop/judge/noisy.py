@@ -170,15 +170,8 @@ class NoisyTest:
 
     def close(self) -> None:
         """Pool what was learnt about the noise."""
-        pairs = PairSums()
-        if self.runs > 1:
-            mean = sum(self.values) / self.runs
-            weight = 1 - 1 / self.runs
-            for _, seed, value in self._runs:
-                if seed in self._champions:
-                    ours, theirs = value - mean, self._champions[seed] - self.track.level
-                    pairs.add(PairSums(ours * ours, weight * theirs * theirs, ours * theirs, weight))
-        self._noise.absorb(self._effect.squares, self._effect.degrees, pairs)
+        both = [(value, self._champions[seed]) for _, seed, value in self._runs if seed in self._champions]
+        self._noise.absorb(self._effect.squares, self._effect.degrees, PairSums.of(both))
 
     def _spread(self) -> tuple[float, float, float]:
         """Variance of the effect, its degrees of freedom, and the variance of one challenger run."""

@@ -132,6 +132,8 @@ def test_without_control_groups_limits_hold_too(bwrap: Sandbox, make: Make) -> N
     finished = alone.run(make(sys.executable, "-c", many, memory_bytes=200_000_000))
     assert finished.killed == "memory"
     assert finished.memory_bytes is None
+    burn = "import os\nfor _ in range(3): os.fork()\nwhile True: pass"
+    assert alone.run(make(sys.executable, "-c", burn, cpu_s=1)).killed == "cpu"
 
 
 AS_NOBODY = """

@@ -78,6 +78,8 @@ def _mend(message: str) -> str:
             return f"as root: sysctl -w {setting.replace('/', '.')}={wanted}"
     if Path("/proc/sys/user/max_user_namespaces").read_text().strip() == "0":
         return "as root: sysctl -w user.max_user_namespaces=10000"
+    if "Unknown option" in message:
+        return "bubblewrap 0.8 or newer is needed: bwrap --version"
     if "Operation not permitted" in message or "denied" in message:
         return "this container forbids namespaces: start it with --security-opt seccomp=unconfined, or use landlock"
     return ""

@@ -78,7 +78,7 @@ class _Watch:
         self._hard_kill_at = math.inf
         writable = [str(mount.source) for mount in command.mounts if mount.writable]
         limits = command.limits
-        self._census = Census(self._pid, limits.memory_bytes, limits.pids) if group is None else None
+        self._census = Census(self._pid, limits) if group is None else None
         self._disk = DiskWatch(writable, limits.disk_bytes, self._inside)
         self._streams = {
             child.stdout: Output(limits.output_bytes),

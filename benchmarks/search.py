@@ -10,6 +10,7 @@ gets the same ranges as Optuna distributions, the baseline as its first trial, a
 proposal; so does random. At the end each method's choice (the champion; the best value seen) is valued afresh: without
 noise on synthetic problems, as the mean of five new seeds on the examples. `regret` is what is left to the optimum as a
 share of what was left at the start (examples: to the best value that any method found); ratios below 1 favour `search`.
+`author` is the same author without the judge: one evaluation each, the best value seen wins, as by hand.
 """
 
 import argparse
@@ -17,16 +18,11 @@ import json
 import math
 import multiprocessing
 import os
-import shutil
-import subprocess
 import sys
-import tempfile
 import time
 import warnings
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Literal, Protocol
+from collections.abc import Mapping
+from typing import Literal
 
 import numpy as np
 import optuna
@@ -34,158 +30,36 @@ from optuna.distributions import BaseDistribution, CategoricalDistribution, Floa
 
 from overnight.loop.authors.base import Brief, Exhausted, Past
 from overnight.loop.authors.search import SearchAuthor
-from overnight.loop.experiment import Direction, Status
+from overnight.loop.experiment import Status
 from overnight.loop.judge import Judge, JudgeSettings, Verdict
 from overnight.loop.knobs import Knob, Value, find_all_knobs, set_knobs
+from searching.problems import PROBLEMS, Example, Problem, Synthetic
 
-EXAMPLES = Path(__file__).parent.parent / "examples"
-Method = Literal["search", "tpe", "random"]
-METHODS: tuple[Method, ...] = ("search", "tpe", "random")
+Method = Literal["search", "author", "tpe", "random"]
+METHODS: tuple[Method, ...] = ("search", "author", "tpe", "random")
 # Regret below a thousandth of the start's is a tie: nobody would go on for it.
 TIE = 1e-3
-FRESH_SEEDS = 5
 
 
-class Problem(Protocol):
-    """Something with knobs and a number."""
-
-    @property
-    def path(self) -> str: ...
-    @property
-    def start(self) -> bytes: ...
-    @property
-    def direction(self) -> Direction: ...
-    @property
-    def evaluations(self) -> int: ...
-
-    def measure(self, data: bytes, seed: int) -> float:
-        """One evaluation of the file under that seed; NaN where it crashes."""
-        ...
-
-    def true(self, data: bytes) -> float:
-        """What the file is worth, as exactly as can be said."""
-        ...
-
-
-@dataclass(frozen=True)
-class Synthetic:
-    """A function of knobs with a known optimum of 0; `noise` as a share of what the start has to lose."""
-
-    name: str
-    start: bytes
-    loss: Callable[[Mapping[str, float | str]], float]
-    noise: float = 0.0
-    evaluations: int = 60
-    direction: Direction = "minimize"
-    path: str = "knobs.py"
-
-    def measure(self, data: bytes, seed: int) -> float:
-        rng = np.random.default_rng(seed)
-        return self.true(data) + self.noise * self.true(self.start) * float(rng.standard_normal())
-
-    def true(self, data: bytes) -> float:
-        return self.loss({knob.name: knob.value for knob in find_all_knobs({self.path: data})})
-
-
-@dataclass(frozen=True)
-class Example:
-    """An arena of `examples/`, by its own commands, with a small budget of time."""
-
-    name: str
-    path: str
-    direction: Direction
-    metric: str
-    budget_s: float
-    evaluations: int = 30
-
-    @property
-    def start(self) -> bytes:
-        return (EXAMPLES / self.name / self.path).read_bytes()
-
-    def measure(self, data: bytes, seed: int) -> float:
-        with tempfile.TemporaryDirectory() as folder:
-            arena = Path(folder) / self.name
-            shutil.copytree(EXAMPLES / self.name, arena)
-            (arena / self.path).write_bytes(data)
-            environment = {**os.environ, "OVERNIGHT_BUDGET_S": str(self.budget_s), "OVERNIGHT_SEED": str(seed)}
-            output = ""
-            for script in ["score.py"] if self.name == "speed" else [self.path, "score.py"]:
-                try:
-                    done = subprocess.run(
-                        [sys.executable, script], cwd=arena, env=environment, capture_output=True, text=True, timeout=60
-                    )
-                except subprocess.TimeoutExpired:
-                    return math.nan
-                if done.returncode != 0:
-                    return math.nan
-                output = done.stdout
-        values = [line.split("=")[1] for line in output.splitlines() if line.startswith(f"METRIC {self.metric}=")]
-        return float(values[0]) if values else math.nan
-
-    def true(self, data: bytes) -> float:
-        values = [self.measure(data, 10**6 + seed) for seed in range(FRESH_SEEDS)]
-        return float(np.mean(values))
-
-
-def bowl(at: Mapping[str, float | str]) -> float:
-    """Separable, in magnitudes and shares; two knobs matter most."""
-    rate, decay, width, mix = (float(at[name]) for name in ("RATE", "DECAY", "WIDTH", "MIX"))
-    return (
-        (math.log10(rate) + 1.6) ** 2
-        + 0.3 * (math.log10(decay) + 3.2) ** 2
-        + 0.2 * (math.log2(width) - 6.5) ** 2
-        + 4 * (mix - 0.35) ** 2
+def asked(
+    problem: Problem, n: int, seed: int, champion: bytes, champion_n: int, history: list[Past], noise: float
+) -> Brief:
+    return Brief(
+        n=n,
+        seed=seed,
+        metric="loss",
+        direction=problem.direction,
+        champion={problem.path: champion},
+        champion_n=champion_n,
+        visible={problem.path: champion},
+        executable=frozenset(),
+        history=history,
+        pending=(),
+        instructions="",
+        findings=(),
+        noise=noise,
+        budget={"experiments": None, "seconds": None},
     )
-
-
-def valley(at: Mapping[str, float | str]) -> float:
-    """Rosenbrock's function in three knobs: they only help together."""
-    x = [float(at[name]) for name in ("A", "B", "C")]
-    return math.log1p(sum(100 * (x[i + 1] - x[i] ** 2) ** 2 + (1 - x[i]) ** 2 for i in range(2)))
-
-
-def rugged(at: Mapping[str, float | str]) -> float:
-    """A bowl with some forty local optima."""
-    x = [float(at[name]) - aim for name, aim in (("A", 0.62), ("B", 0.31), ("C", 0.55))]
-    return sum(4 * d * d + 0.15 * (1 - math.cos(12 * d)) for d in x)
-
-
-def mixed(at: Mapping[str, float | str]) -> float:
-    """Rates, whole numbers, a switch and a choice, and a part of the space that crashes."""
-    rate, depth, units = float(at["RATE"]), int(at["DEPTH"]), int(at["UNITS"])
-    if rate * depth > 0.5:
-        return math.nan
-    kind = {"relu": 0.0, "tanh": 0.25, "gelu": 0.1, "step": 1.0}[str(at["KIND"])]
-    return (
-        0.5 * (math.log10(rate) + 1.5) ** 2
-        + 0.05 * (depth - 7) ** 2
-        + 0.1 * (math.log2(units) - 7.3) ** 2
-        + kind
-        + (0.0 if at["NORM"] else 0.3)
-        + 0.02
-    ) - 0.02
-
-
-BOWL = b"RATE = 1e-3  # knob: 1e-4..1 log\nDECAY = 0.1  # knob: 1e-5..1 log\nWIDTH = 16  # knob: 4..512 log\n"
-BOWL += b"MIX = 0.9  # knob: 0..1\n"
-CUBE = b"A = -1.2  # knob: -2..2\nB = 1.0  # knob: -2..2\nC = -0.5  # knob: -2..2\n"
-RUGGED = b"A = 0.05  # knob: 0..1\nB = 0.9  # knob: 0..1\nC = 0.1  # knob: 0..1\n"
-MIXED = (
-    b"RATE = 1e-3  # knob: 1e-4..1 log\nDEPTH = 2  # knob: 1..12\nUNITS = 16  # knob: [8, 16, 32, 64, 128, 256, 512]\n"
-)
-MIXED += b"KIND = 'tanh'  # knob: [relu, tanh, gelu, step]\nNORM = False\n"
-PROBLEMS: tuple[Synthetic | Example, ...] = (
-    Synthetic("bowl", BOWL, bowl),
-    Synthetic("valley", CUBE, valley),
-    Synthetic("rugged", RUGGED, rugged),
-    Synthetic("mixed", MIXED, mixed),
-    Synthetic("bowl, noise 2 %", BOWL, bowl, noise=0.02, evaluations=300),
-    Synthetic("mixed, noise 5 %", MIXED, mixed, noise=0.05, evaluations=300),
-    Example("charlm", "train.py", "minimize", "val_bpb", 0.3),
-    Example("digits", "train.py", "maximize", "accuracy", 2.0, 20),
-    Example("packing", "pack.py", "maximize", "sum_radii", 0.3),
-    Example("speed", "primes.py", "minimize", "relative_time", 2.0, 20),
-)
 
 
 def search(problem: Problem, repetition: int) -> bytes:
@@ -210,22 +84,7 @@ def search(problem: Problem, repetition: int) -> bytes:
     n = 0
     while left > 0:
         n += 1
-        brief = Brief(
-            n=n,
-            seed=repetition,
-            metric="loss",
-            direction=problem.direction,
-            champion={problem.path: data},
-            champion_n=champion_n,
-            visible={problem.path: data},
-            executable=frozenset(),
-            history=history,
-            pending=(),
-            instructions="",
-            findings=(),
-            noise=judge.noise().sd,
-            budget={"experiments": None, "seconds": None},
-        )
+        brief = asked(problem, n, repetition, data, champion_n, history, judge.noise().sd)
         try:
             proposal = author.propose(brief)
         except Exhausted:
@@ -256,6 +115,27 @@ def search(problem: Problem, repetition: int) -> bytes:
             status, data, champion_n = "keep", changed, n
             judge.champion_changed(mean)
         history.append(Past(n, champion_n, "search", status, "", "", mean, wanted.delta, len(runs), proposal.knobs))
+    return data
+
+
+def unjudged(problem: Problem, repetition: int) -> bytes:
+    """The best value seen if each proposal of the author is measured once and any gain is kept."""
+    data, champion_n, best = problem.start, 0, math.nan
+    history: list[Past] = []
+    knobs: Mapping[str, Value] = {knob.id: knob.value for knob in find_all_knobs({problem.path: data})}
+    changed, author = data, SearchAuthor()
+    for n in range(problem.evaluations):
+        if n:
+            proposal = author.propose(asked(problem, n, repetition, data, champion_n, history, 0.0))
+            new = proposal.files[problem.path]
+            assert new is not None
+            changed, knobs = new, proposal.knobs
+        value = problem.measure(changed, repetition * 10**6 + n)
+        failed = math.isnan(value)
+        status: Status = "crash" if failed else "discard" if n else "baseline"
+        history.append(Past(n, champion_n, "search", status, "", "", None if failed else value, None, 1, knobs))
+        if not failed and (math.isnan(best) or (value < best) == (problem.direction == "minimize")):
+            best, data, champion_n = value, changed, n
     return data
 
 
@@ -301,7 +181,10 @@ def one(task: tuple[int, Method, int]) -> tuple[int, Method, int, float, float]:
     index, method, repetition = task
     problem = PROBLEMS[index]
     begin = time.perf_counter()
-    data = search(problem, repetition) if method == "search" else by_hand(problem, repetition, method)
+    if method == "search":
+        data = search(problem, repetition)
+    else:
+        data = unjudged(problem, repetition) if method == "author" else by_hand(problem, repetition, method)
     seconds = time.perf_counter() - begin
     return index, method, repetition, problem.true(data), seconds
 
@@ -355,11 +238,13 @@ def main() -> None:
             "sd": {method: float(each.std()) for method, each in zip(METHODS, values, strict=True)},
             "regret_vs_tpe": ratio(regrets["search"][-1], regrets["tpe"][-1]),
             "regret_vs_random": ratio(regrets["search"][-1], regrets["random"][-1]),
+            "author_vs_tpe": ratio(regrets["author"][-1], regrets["tpe"][-1]),
         }
     together = {method: np.concatenate(each) for method, each in regrets.items()}
     overall = {
         "regret_vs_tpe": ratio(together["search"], together["tpe"]),
         "regret_vs_random": ratio(together["search"], together["random"]),
+        "author_vs_tpe": ratio(together["author"], together["tpe"]),
     }
     print(json.dumps({"benchmark": "search", "interval": "95 % bootstrap", "overall": overall, "problems": report}))
 

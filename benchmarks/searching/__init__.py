@@ -1,0 +1,1 @@
+"""Problems for benchmarks/search.py."""

@@ -1,0 +1,162 @@
+"""What search is measured on: six functions of knobs, and the examples that ship."""
+
+import math
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from overnight.loop.experiment import Direction
+from overnight.loop.knobs import find_all_knobs
+
+EXAMPLES = Path(__file__).parent.parent.parent / "examples"
+FRESH_SEEDS = 5
+
+
+class Problem(Protocol):
+    """Something with knobs and a number."""
+
+    @property
+    def path(self) -> str: ...
+    @property
+    def start(self) -> bytes: ...
+    @property
+    def direction(self) -> Direction: ...
+    @property
+    def evaluations(self) -> int: ...
+
+    def measure(self, data: bytes, seed: int) -> float:
+        """One evaluation of the file under that seed; NaN where it crashes."""
+        ...
+
+    def true(self, data: bytes) -> float:
+        """What the file is worth, as exactly as can be said."""
+        ...
+
+
+@dataclass(frozen=True)
+class Synthetic:
+    """A function of knobs with a known optimum of 0; `noise` as a share of what the start has to lose."""
+
+    name: str
+    start: bytes
+    loss: Callable[[Mapping[str, float | str]], float]
+    noise: float = 0.0
+    evaluations: int = 60
+    direction: Direction = "minimize"
+    path: str = "knobs.py"
+
+    def measure(self, data: bytes, seed: int) -> float:
+        rng = np.random.default_rng(seed)
+        return self.true(data) + self.noise * self.true(self.start) * float(rng.standard_normal())
+
+    def true(self, data: bytes) -> float:
+        return self.loss({knob.name: knob.value for knob in find_all_knobs({self.path: data})})
+
+
+@dataclass(frozen=True)
+class Example:
+    """An arena of `examples/`, by its own commands, with a small budget of time."""
+
+    name: str
+    path: str
+    direction: Direction
+    metric: str
+    budget_s: float
+    evaluations: int = 30
+
+    @property
+    def start(self) -> bytes:
+        return (EXAMPLES / self.name / self.path).read_bytes()
+
+    def measure(self, data: bytes, seed: int) -> float:
+        with tempfile.TemporaryDirectory() as folder:
+            arena = Path(folder) / self.name
+            shutil.copytree(EXAMPLES / self.name, arena)
+            (arena / self.path).write_bytes(data)
+            environment = {**os.environ, "OVERNIGHT_BUDGET_S": str(self.budget_s), "OVERNIGHT_SEED": str(seed)}
+            output = ""
+            for script in ["score.py"] if self.name == "speed" else [self.path, "score.py"]:
+                try:
+                    done = subprocess.run(
+                        [sys.executable, script], cwd=arena, env=environment, capture_output=True, text=True, timeout=60
+                    )
+                except subprocess.TimeoutExpired:
+                    return math.nan
+                if done.returncode != 0:
+                    return math.nan
+                output = done.stdout
+        values = [line.split("=")[1] for line in output.splitlines() if line.startswith(f"METRIC {self.metric}=")]
+        return float(values[0]) if values else math.nan
+
+    def true(self, data: bytes) -> float:
+        values = [self.measure(data, 10**6 + seed) for seed in range(FRESH_SEEDS)]
+        return float(np.mean(values))
+
+
+def bowl(at: Mapping[str, float | str]) -> float:
+    """Separable, in magnitudes and shares; two knobs matter most."""
+    rate, decay, width, mix = (float(at[name]) for name in ("RATE", "DECAY", "WIDTH", "MIX"))
+    return (
+        (math.log10(rate) + 1.6) ** 2
+        + 0.3 * (math.log10(decay) + 3.2) ** 2
+        + 0.2 * (math.log2(width) - 6.5) ** 2
+        + 4 * (mix - 0.35) ** 2
+    )
+
+
+def valley(at: Mapping[str, float | str]) -> float:
+    """Rosenbrock's function in three knobs: they only help together."""
+    x = [float(at[name]) for name in ("A", "B", "C")]
+    return math.log1p(sum(100 * (x[i + 1] - x[i] ** 2) ** 2 + (1 - x[i]) ** 2 for i in range(2)))
+
+
+def rugged(at: Mapping[str, float | str]) -> float:
+    """A bowl with some forty local optima."""
+    x = [float(at[name]) - aim for name, aim in (("A", 0.62), ("B", 0.31), ("C", 0.55))]
+    return sum(4 * d * d + 0.15 * (1 - math.cos(12 * d)) for d in x)
+
+
+def mixed(at: Mapping[str, float | str]) -> float:
+    """Rates, whole numbers, a switch and a choice, and a part of the space that crashes."""
+    rate, depth, units = float(at["RATE"]), int(at["DEPTH"]), int(at["UNITS"])
+    if rate * depth > 0.5:
+        return math.nan
+    kind = {"relu": 0.0, "tanh": 0.25, "gelu": 0.1, "step": 1.0}[str(at["KIND"])]
+    return (
+        0.5 * (math.log10(rate) + 1.5) ** 2
+        + 0.05 * (depth - 7) ** 2
+        + 0.1 * (math.log2(units) - 7.3) ** 2
+        + kind
+        + (0.0 if at["NORM"] else 0.3)
+        + 0.02
+    ) - 0.02
+
+
+BOWL = b"RATE = 1e-3  # knob: 1e-4..1 log\nDECAY = 0.1  # knob: 1e-5..1 log\nWIDTH = 16  # knob: 4..512 log\n"
+BOWL += b"MIX = 0.9  # knob: 0..1\n"
+CUBE = b"A = -1.2  # knob: -2..2\nB = 1.0  # knob: -2..2\nC = -0.5  # knob: -2..2\n"
+RUGGED = b"A = 0.05  # knob: 0..1\nB = 0.9  # knob: 0..1\nC = 0.1  # knob: 0..1\n"
+MIXED = (
+    b"RATE = 1e-3  # knob: 1e-4..1 log\nDEPTH = 2  # knob: 1..12\nUNITS = 16  # knob: [8, 16, 32, 64, 128, 256, 512]\n"
+)
+MIXED += b"KIND = 'tanh'  # knob: [relu, tanh, gelu, step]\nNORM = False\n"
+PROBLEMS: tuple[Synthetic | Example, ...] = (
+    Synthetic("bowl", BOWL, bowl),
+    Synthetic("valley", CUBE, valley),
+    Synthetic("rugged", RUGGED, rugged),
+    Synthetic("mixed", MIXED, mixed),
+    Synthetic("bowl, noise 2 %", BOWL, bowl, noise=0.02, evaluations=300),
+    Synthetic("mixed, noise 5 %", MIXED, mixed, noise=0.05, evaluations=300),
+    Example("charlm", "train.py", "minimize", "val_bpb", 0.3),
+    Example("digits", "train.py", "maximize", "accuracy", 2.0, 20),
+    Example("packing", "pack.py", "maximize", "sum_radii", 0.3),
+    Example("speed", "primes.py", "minimize", "relative_time", 2.0, 20),
+)

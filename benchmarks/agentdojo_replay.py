@@ -1,6 +1,6 @@
 """AgentDojo v1.2.2 through the gate, without a model: the right calls are replayed, the attacker's spliced in.
 
-    python -m venv /tmp/dojo && /tmp/dojo/bin/pip install agentdojo -e . && /tmp/dojo/bin/python benchmarks/agentdojo_replay.py
+    python -m venv dojo && dojo/bin/pip install agentdojo -e . && dojo/bin/python benchmarks/agentdojo_replay.py
 
 Every user task's ground-truth calls run through a real gate (journal, inbox, labels) under the rules in
 `agentdojo_rules/`. Under attack, the injection is a bare marker; as soon as a tool's answer shows it, the attacker's
@@ -23,23 +23,22 @@ from typing import Any, Literal
 warnings.filterwarnings("ignore")
 
 from agentdojo.agent_pipeline.base_pipeline_element import BasePipelineElement  # noqa: E402
-from agentdojo.functions_runtime import EmptyEnv, FunctionCall, FunctionsRuntime  # noqa: E402
+from agentdojo.functions_runtime import FunctionCall, FunctionsRuntime  # noqa: E402
 from agentdojo.task_suite.load_suites import get_suites  # noqa: E402
 from agentdojo.types import text_content_block_from_string  # noqa: E402
-from agentdojo_tools import declare, structured, tool_id  # noqa: E402
 
+from agentdojo_tools import declare, structured, tool_id  # noqa: E402
 from overnight.kernel.approver import Approver, Credential  # noqa: E402
 from overnight.kernel.decide import Policy  # noqa: E402
 from overnight.kernel.gate import Gate  # noqa: E402
 from overnight.kernel.inbox import Inbox  # noqa: E402
 from overnight.kernel.journal import Journal  # noqa: E402
-from overnight.kernel.keys import SigningKey  # noqa: E402
 from overnight.kernel.matrix import Matrix  # noqa: E402
+from overnight.kernel.parts import open_parts  # noqa: E402
 from overnight.kernel.rule_checks import check_known  # noqa: E402
 from overnight.kernel.rulebook import parse  # noqa: E402
 from overnight.kernel.session import OnDenied, Principal, Session  # noqa: E402
 from overnight.kernel.tool_code import ToolCode  # noqa: E402
-from overnight.store.blobs import Blobs  # noqa: E402
 from overnight.store.database import Database  # noqa: E402
 
 VERSION = "v1.2.2"
@@ -79,15 +78,13 @@ def site(name: str, suite: Any, folder: Path) -> Site:
     root = folder / "workspace"
     root.mkdir(parents=True)
     config = folder / "config"
-    database = Database(root / ".overnight" / "overnight.db")
-    journal = Journal(database, SigningKey.open(config, "journal"), config)
-    approver = Approver(config)
-    credential = approver.create("emma")
-    inbox = Inbox(database, approver, journal)
+    # Attackers are fast here: the breaker would stop them before the rules do, and those are what is measured.
+    parts = open_parts(root, Database(root / ".overnight" / "overnight.db"), config=config, burst=None)
+    credential = Approver(config).create("emma")
     book = parse((RULES / f"{name}.md").read_text(), f"{name}.md")
     policy = Policy(Matrix([book.layer]), book.combinations, book.plan_words)
-    gate = Gate(root, database, journal, inbox, Blobs(root / ".overnight" / "blobs"), policy)
-    made = Site(name, suite, gate, inbox, credential, journal)
+    gate = Gate(root, parts, policy)
+    made = Site(name, suite, gate, parts.inbox, credential, parts.journal)
     functions = {function.name: function for function in suite.tools}
     for spec in declare(name):
         function = spec.id.partition(".")[2]
@@ -120,7 +117,7 @@ class Replay(BasePipelineElement):  # type: ignore[misc]  # agentdojo is untyped
         self.reached = False
         self.stopped = False
 
-    def query(self, query: str, runtime: Any, env: Any = EmptyEnv(), messages: Any = (), extra_args: Any = None) -> Any:
+    def query(self, query: str, runtime: Any, env: Any = None, messages: Any = (), extra_args: Any = None) -> Any:
         self.made.env = env
         wanted = self.task.ground_truth(copy.deepcopy(env))
         self.made.approved = [_call_key(call.function, call.args) for call in wanted]
@@ -319,7 +316,7 @@ def under_attack(made: Site, on_denied: OnDenied, mode: Mode = "unattended") -> 
     made.attended = mode == "attended"
     marks = markers(made.suite)
     base = made.suite.load_and_inject_default_environment(marks)
-    found = {}
+    found: dict[tuple[str, str], tuple[bool, ...]] = {}
     for injection_id, injection in made.suite.injection_tasks.items():
         if (made.name, injection_id) in TEXT_ONLY:
             continue

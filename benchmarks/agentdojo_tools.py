@@ -7,8 +7,6 @@
 import re
 from typing import Any
 
-from pydantic import BaseModel
-
 from overnight.kernel.canonical import Json
 from overnight.kernel.label import Confidentiality, Integrity, Kind
 from overnight.kernel.tool import Argument, Effect, ResultField, ToolSpec
@@ -28,8 +26,8 @@ def tool_id(suite: str, function: str) -> str:
 
 def structured(function: str, value: Any) -> Json:
     """A tool's answer as JSON; texts that list names become lists."""
-    if isinstance(value, BaseModel):
-        return value.model_dump(mode="json")  # type: ignore[no-any-return]  # pydantic gives Any
+    if hasattr(value, "model_dump"):
+        return value.model_dump(mode="json")  # type: ignore[no-any-return]  # a pydantic model
     if isinstance(value, list | tuple):
         return [structured("", item) for item in value]
     if isinstance(value, dict):

@@ -1,1 +1,66 @@
-"""Floor 2: the gate. Every action of an agent is decided in code before it happens, and journaled."""
+"""Floor 2: the gate. Every action of an agent is decided in code before it happens, and journaled.
+
+    from overnight.kernel import Gate
+    outcome = gate.call(session, tool, arguments, reason="…")
+
+The names below are loaded when they are first used, so that importing one module of the kernel costs only that one.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from overnight.kernel.decide import Policy
+    from overnight.kernel.decision import Decision, Outcome, Reason
+    from overnight.kernel.gate import Gate
+    from overnight.kernel.matrix import Layer, Matrix, Role, Rule
+    from overnight.kernel.parts import Parts, open_parts
+    from overnight.kernel.session import Principal, Session
+    from overnight.kernel.tool import Argument, ResultField, ToolSpec
+    from overnight.kernel.tool_code import ToolCode
+
+_HOMES = {
+    "Argument": "tool",
+    "Decision": "decision",
+    "Gate": "gate",
+    "Layer": "matrix",
+    "Matrix": "matrix",
+    "Outcome": "decision",
+    "Parts": "parts",
+    "Policy": "decide",
+    "Principal": "session",
+    "Reason": "decision",
+    "ResultField": "tool",
+    "Role": "matrix",
+    "Rule": "matrix",
+    "Session": "session",
+    "ToolCode": "tool_code",
+    "ToolSpec": "tool",
+    "open_parts": "parts",
+}
+
+__all__ = [
+    "Argument",
+    "Decision",
+    "Gate",
+    "Layer",
+    "Matrix",
+    "Outcome",
+    "Parts",
+    "Policy",
+    "Principal",
+    "Reason",
+    "ResultField",
+    "Role",
+    "Rule",
+    "Session",
+    "ToolCode",
+    "ToolSpec",
+    "open_parts",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"overnight.kernel.{_HOMES[name]}"), name)

@@ -44,14 +44,15 @@ def resolved(spec: ToolSpec, arguments: Mapping[str, Json], paths: PathRoot) -> 
             )
         if value is None and not argument.required:
             continue
-        _check(spec, argument, value)
+        if type(value) is not str or argument.type != "string":
+            _check(spec, argument, value)
         if argument.kind == "path":
             done[name] = _paths(value, paths)
         else:
             done[name] = value
-    for argument in spec.arguments:
-        if argument.required and argument.name not in done:
-            raise BadArguments(f"{spec.id}: {argument.name!r} is missing", hint=f"give {argument.name}")
+    for name in spec.required:
+        if name not in done:
+            raise BadArguments(f"{spec.id}: {name!r} is missing", hint=f"give {name}")
     return done
 
 

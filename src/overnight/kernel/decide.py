@@ -176,9 +176,9 @@ class Decider:
     ) -> dict[str, Reason]:
         """Critical arguments of the wrong origin, and what to say about each."""
         found = {}
-        for argument in spec.arguments:
+        for argument, needs in spec.critical:
             name = argument.name
-            if name not in final or not argument.critical or satisfies(origins[name].label, argument.needs):
+            if name not in final or satisfies(origins[name].label, needs):
                 continue
             if argument.kind == "message" and name not in simulate:
                 link = provenance.strange_link(final[name])
@@ -186,7 +186,7 @@ class Decider:
                     sentence = f"{name} of {spec.id} links to {visible(link, limit=100)}, which nobody vouches for"
                     found[name] = Reason("untrusted_link", sentence)
                 continue
-            wanted = "you typed" if argument.needs == "user" else "you typed or the system asserts"
+            wanted = "you typed" if needs == "user" else "you typed or the system asserts"
             origin = origins[name]
             sentence = f"{name} of {spec.id} needs a value that {wanted}; this one is {origin.label} ({origin.source})"
             found[name] = Reason("untrusted_argument", sentence)
@@ -197,14 +197,13 @@ class Decider:
     ) -> list[tuple[Verdict, str, Reason]]:
         default: Confidentiality = "public" if spec.effect == "egress" else "secret"
         found: list[tuple[Verdict, str, Reason]] = []
-        for argument in spec.arguments:
-            origin = origins.get(argument.name)
-            if origin is None or origin.confidentiality == "public":
+        for name, origin in origins.items():
+            if origin.confidentiality == "public":
                 continue
-            allowed = ruling.carries.get(argument.name) or argument.carries or default
+            allowed = ruling.carries.get(name) or spec.by_name[name].carries or default
             if exceeds(origin.confidentiality, allowed):
                 sentence = (
-                    f"{argument.name} of {spec.id} may carry what is {allowed}; "
+                    f"{name} of {spec.id} may carry what is {allowed}; "
                     f"this value may hold something {origin.confidentiality} ({origin.source})"
                 )
                 found.append(("deny", ruling.rule, Reason("confidential_egress", sentence)))

@@ -7,68 +7,54 @@ grant, decision (see `decide`), approval, limits, the journal (written ahead), e
 of it fails, the call does not run.
 """
 
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
 
 from overnight.core.errors import OvernightError, Refused, UsageError
 from overnight.core.escape import visible
 from overnight.core.ids import new_id
 from overnight.kernel.approvals import Approvals
-from overnight.kernel.canonical import Json, canonical_json, content_hash
+from overnight.kernel.canonical import Json, canonical_json
 from overnight.kernel.catalogue import Catalogue
 from overnight.kernel.decide import Decider, Policy
 from overnight.kernel.decision import Decision, Outcome, Reason
-from overnight.kernel.inbox import Inbox, Item
-from overnight.kernel.journal import Change, Draft, Journal
-from overnight.kernel.journal_entry import EntryKind
+from overnight.kernel.grants import Bound, Grant, Terms, attenuate
+from overnight.kernel.inbox import Item
 from overnight.kernel.label import Label
+from overnight.kernel.ledger import Exceeded, Reservation
+from overnight.kernel.limits import Subject
+from overnight.kernel.parts import Parts
 from overnight.kernel.paths import PathRoot
 from overnight.kernel.plan import Plan, Planner, WordPlanner
+from overnight.kernel.record import Recorder
 from overnight.kernel.session import OnDenied, Principal, Session
 from overnight.kernel.sessions import Sessions
-from overnight.kernel.tool import ToolSpec
 from overnight.kernel.tool_code import ToolCode, changed_files, changes, images
-from overnight.store.blobs import Blobs
-from overnight.store.database import Database
 
-_LONGEST_KEPT = 200_000  # characters of arguments or a result that an entry of the journal holds itself
+GRANT_LIFE_S = 7 * 86400.0
+"""How long a session's grant is good for unless its opener says otherwise."""
 
 
 class Gate:
     """Decides, runs and records actions. Thread-safe; several processes may share one workspace's record."""
 
-    def __init__(
-        self,
-        root: Path,
-        database: Database,
-        journal: Journal,
-        inbox: Inbox,
-        blobs: Blobs,
-        policy: Policy,
-        *,
-        planner: Planner | None = None,
-    ) -> None:
+    def __init__(self, root: Path, parts: Parts, policy: Policy, *, planner: Planner | None = None) -> None:
         """A gate over the workspace at `root`.
 
         Args:
             root: where relative paths of arguments start.
-            database: of the workspace.
-            journal: of the workspace.
-            inbox: where questions wait.
-            blobs: keep files before they are changed, and what is too long for the journal.
+            parts: of the workspace.
             policy: the rules in force.
             planner: plans new sessions; None uses the policy's words, if it has any.
         """
         self.paths = PathRoot(root)
         self.catalogue = Catalogue()
-        self.sessions = Sessions(database)
-        self._database = database
-        self._journal = journal
-        self._inbox = inbox
-        self._approvals = Approvals(inbox)
-        self._blobs = blobs
+        self.sessions = Sessions(parts.database)
+        self._parts = parts
+        self._approvals = Approvals(parts.inbox)
+        self._recorder = Recorder(parts.journal, parts.blobs)
         self._decider = Decider(self.catalogue, self.paths, policy)
         self._planner = planner
         self._tools: dict[str, ToolCode] = {}
@@ -79,7 +65,7 @@ class Gate:
         return self._decider.policy
 
     def use_policy(self, policy: Policy) -> None:
-        """Put other rules in force, for all calls that are decided from now on."""
+        """Put other rules in force. Grants are bound to the rules they were made under: open sessions end with them."""
         self._decider = Decider(self.catalogue, self.paths, policy)
 
     def register(self, tool: ToolCode) -> None:
@@ -98,6 +84,7 @@ class Gate:
         *,
         attended: bool = False,
         on_denied: OnDenied = "stop",
+        terms: Terms | None = None,
     ) -> Session:
         """Begin a session for a person or a schedule; called by trusted code, never by an agent.
 
@@ -106,14 +93,21 @@ class Gate:
             request: what the person typed, and only that; its words become `user` values.
             attended: a person is there to answer.
             on_denied: what a denial does to the session.
+            terms: what its grant allows; None is every tool, for a week, under the rules in force.
         """
         planner = self._planner or (WordPlanner(self.policy.plan_words) if self.policy.plan_words else None)
         plan = Plan(tuple(planner.plan(request, self.catalogue.specs))) if planner is not None else None
-        return self.sessions.open(principal, request, "", attended=attended, on_denied=on_denied, plan=plan)
+        if terms is None:
+            terms = Terms(("*",), expires_at=time.time() + GRANT_LIFE_S, policy=self.policy.hash)
+        token = self._parts.grants.mint(principal, terms)
+        return self.sessions.open(principal, request, token, attended=attended, on_denied=on_denied, plan=plan)
 
-    def child(self, parent: Session, name: str) -> Session:
+    def child(
+        self, parent: Session, name: str, *, tools: tuple[str, ...] = ("*",), bounds: tuple[Bound, ...] = ()
+    ) -> Session:
         """Begin a sub-agent's session: it may do what `parent` may, or less."""
-        return self.sessions.child(parent, name, parent.grant)
+        token = attenuate(parent.grant, self._parts.grants.public, Terms(tools, bounds), child=name)
+        return self.sessions.child(parent, name, token)
 
     def check(
         self,
@@ -126,12 +120,8 @@ class Gate:
         """Decide without executing, asking or recording. `simulate` assumes labels of arguments."""
         try:
             with self.sessions.lock(session):
-                stopped = self.sessions.stopped(session)
-                if stopped is not None:
-                    return self._refused(
-                        session, tool, arguments, "session_stopped", f"the session was stopped: {stopped}"
-                    )
-                return self._decide(session, tool, arguments, simulate)
+                decision, _ = self._decide(session, tool, arguments, simulate=simulate)
+            return decision
         except Exception as problem:
             return self._refused(session, tool, arguments, "gate_failed", _failure(problem))
 
@@ -163,117 +153,157 @@ class Gate:
             decision = self._refused(session, tool, arguments, "gate_failed", _failure(problem))
             return self._denied(session, decision, action, reason)
 
+    def ask(self, session: Session, decision: Decision, reason: str) -> Item:
+        """Put the question of an `ask` into the inbox, or find it there."""
+        code = self._tools.get(decision.tool)
+        spec = self.catalogue.resolve(decision.tool)
+        needed = 2 if spec.effect == "destructive" and self.policy.destructive_quorum else 1
+        stated = _precondition(code, decision) if code is not None else None
+        return self._approvals.ask(session, spec, decision, reason=reason, precondition=stated, needed=needed)
+
     def _call(
         self, session: Session, tool: str, arguments: Mapping[str, Json], action: str, reason: str, wait_s: float
     ) -> Outcome:
         with self.sessions.lock(session):
-            stopped = self.sessions.stopped(session)
-            if stopped is not None:
-                sentence = f"the session was stopped: {stopped}"
-                return self._denied(
-                    session, self._refused(session, tool, arguments, "session_stopped", sentence), action, reason
-                )
-            decision = self._decide(session, tool, arguments, None, about_to_run=True)
+            decision, grant = self._decide(session, tool, arguments, to_run=True)
         if decision.verdict == "deny":
             return self._denied(session, decision, action, reason)
         code = self._tools.get(decision.tool)
-        if code is None:
+        if code is None or grant is None:
             sentence = f"{decision.tool} is declared, but nothing here can run it"
-            return self._denied(
-                session, self._refused(session, tool, arguments, "not_runnable", sentence), action, reason
-            )
+            refused = self._refused(session, tool, arguments, "not_runnable", sentence)
+            return self._denied(session, refused, action, reason)
         if decision.verdict == "ask":
-            item = self._ask(session, code, decision, reason)
+            item = self.ask(session, decision, reason)
             decision = replace(decision, approval_id=item.id)
-            state = self._inbox.state(item.id)
+            state = self._parts.inbox.state(item.id)
             if state == "pending" and wait_s > 0:
                 state = self._approvals.wait(item, wait_s)
             if state == "pending":
-                self._record(session, decision, action, reason, code.durable)
+                self._recorder.ahead(session, decision, action, reason, durable=False, grant=grant.revocations)
                 return Outcome("pending", decision, action=action)
             # The world may have moved while the person thought: decide again, and use the yes for exactly that.
             with self.sessions.lock(session):
-                again = self._decide(session, tool, arguments, None, about_to_run=True, approved=True)
-                if again.verdict == "deny":
-                    return self._denied(session, again, action, reason)
-                decision = replace(again, approval_id=item.id)
-                try:
-                    self._approvals.consume(item.id, again, _precondition(code, again))
-                except Refused as problem:
-                    refused = replace(
-                        decision, verdict="deny", reasons=(Reason(problem.reason, problem.message), *decision.reasons)
-                    )
-                    return self._denied(session, refused, action, reason)
-        return self._execute(session, code, decision, action, reason)
+                decision, grant = self._decide(session, tool, arguments, to_run=True, approved=True)
+                if decision.verdict == "ask":
+                    decision = self._use_approval(item.id, code, decision)
+            if decision.verdict == "deny" or grant is None:
+                return self._denied(session, decision, action, reason)
+        return self._execute(session, code, decision, grant, action, reason)
 
     def _decide(
         self,
         session: Session,
         tool: str,
         arguments: Mapping[str, Json],
-        simulate: Mapping[str, Label] | None,
         *,
-        about_to_run: bool = False,
+        simulate: Mapping[str, Label] | None = None,
+        to_run: bool = False,
         approved: bool = False,
-    ) -> Decision:
+    ) -> tuple[Decision, Grant | None]:
+        """The decision on a call, with the grant it would run under; `to_run` advances the combinations if it may."""
+        stopped = self.sessions.stopped(session) or self._parts.breaker.stopped(session)
+        if stopped is not None:
+            sentence = f"the session was stopped: {stopped}"
+            return self._refused(session, tool, arguments, "session_stopped", sentence), None
+        try:
+            grant = self._parts.grants.verify(session.grant)
+        except Refused as problem:
+            return self._refused(session, tool, arguments, problem.reason, problem.message), None
+        if grant.principal != session.principal:
+            sentence = f"the grant was made out to {grant.principal.agent}, not to {session.principal.agent}"
+            return self._refused(session, tool, arguments, "grant_mismatch", sentence), None
         decider = self._decider
         rules = decider.policy.combinations
         history = self.sessions.history(session)
         plan = self.sessions.plan(session)
         if not rules:
-            return decider.decide(session.principal, history, tool, arguments, plan=plan, simulate=simulate)
+            decision = decider.decide(grant.principal, history, tool, arguments, plan=plan, simulate=simulate)
+            return self._within_grant(session, decision), grant
         # One transaction from reading the automata to advancing them: two calls cannot both be "the last allowed one".
-        with self._database.transaction():
-            self.sessions.read_states(history, rules, session.principal)
-            decision = decider.decide(session.principal, history, tool, arguments, plan=plan, simulate=simulate)
-            if about_to_run and (decision.runs or (approved and decision.verdict == "ask")):
+        with self._parts.database.transaction():
+            self.sessions.read_states(history, rules, grant.principal)
+            decision = decider.decide(grant.principal, history, tool, arguments, plan=plan, simulate=simulate)
+            decision = self._within_grant(session, decision)
+            if to_run and (decision.runs or (approved and decision.verdict == "ask")):
                 spec = self.catalogue.resolve(decision.tool).as_called(decision.arguments)
-                self.sessions.advance(history, rules, session.principal, spec, decision.arguments, decision.origins)
+                self.sessions.advance(history, rules, grant.principal, spec, decision.arguments, decision.origins)
+        return decision, grant
+
+    def _within_grant(self, session: Session, decision: Decision) -> Decision:
+        if decision.verdict == "deny":
+            return decision
+        try:
+            self._parts.grants.authorise(session.grant, decision.tool, decision.arguments, decision.policy)
+        except Refused as problem:
+            return _denial(decision, problem.reason, problem.message)
         return decision
 
-    def _ask(self, session: Session, code: ToolCode, decision: Decision, reason: str) -> Item:
-        needed = 2 if code.spec.effect == "destructive" and self.policy.destructive_quorum else 1
-        return self._approvals.ask(
-            session, code.spec, decision, reason=reason, precondition=_precondition(code, decision), needed=needed
-        )
+    def _use_approval(self, item_id: str, code: ToolCode, decision: Decision) -> Decision:
+        """Outside any transaction: the use is journaled, and the journal writes through its own connection."""
+        try:
+            self._approvals.consume(item_id, decision, _precondition(code, decision))
+        except Refused as problem:
+            return _denial(decision, problem.reason, problem.message)
+        return replace(decision, approval_id=item_id)
 
-    def _execute(self, session: Session, code: ToolCode, decision: Decision, action: str, reason: str) -> Outcome:
+    def _execute(
+        self, session: Session, code: ToolCode, decision: Decision, grant: Grant, action: str, reason: str
+    ) -> Outcome:
         spec = code.spec
-        history = self.sessions.history(session)
-        before = images(self.paths, self._blobs, changed_files(spec, decision.arguments))
-        with self.sessions.lock(session):
-            self.sessions.about_to_read(history, spec)
-        self._record(session, decision, action, reason, code.durable, executed={"before": dict(before)})
-        error, result = "", cast(Json, None)
+        family = spec.family or spec.server
+        halted = self._parts.breaker.note(session, family)
+        if halted is not None:
+            return self._denied(session, _denial(decision, "breaker", halted), action, reason)
+        roles = sorted(self.policy.matrix.roles_of(grant.principal.agent, grant.principal.tenant))
+        subject = Subject(grant.principal.agent, grant.principal.tenant, roles[0] if roles else "", spec.id, family)
+        reserved = self._parts.ledger.reserve(subject, code.amounts(decision.arguments))
+        if isinstance(reserved, Exceeded):
+            return self._denied(session, _denial(decision, "limit_exceeded", reserved.sentence), action, reason)
+        try:
+            before = images(self.paths, self._parts.blobs, changed_files(spec, decision.arguments))
+            with self.sessions.lock(session):
+                self.sessions.about_to_read(self.sessions.history(session), spec)
+            self._recorder.ahead(
+                session, decision, action, reason, durable=code.durable, grant=grant.revocations, before=before
+            )
+        except BaseException:
+            self._parts.ledger.refund(reserved)
+            raise
+        return self._run(session, code, decision, action, before, reserved)
+
+    def _run(
+        self,
+        session: Session,
+        code: ToolCode,
+        decision: Decision,
+        action: str,
+        before: Mapping[str, str | None],
+        reserved: Reservation,
+    ) -> Outcome:
+        """From here on it has happened: whatever fails, the outcome says so, and no session goes on unrecorded."""
+        error, result = "", None
         try:
             result = code.run(decision.arguments)
             canonical_json(result)  # a tool that returns no JSON has failed: it could not be recorded or labelled
         except Exception as problem:
             error, result = _failure(problem), None
         try:
-            self._finish(session, spec, action, before, result, error)
+            self._parts.ledger.settle(reserved, {})
+            after = images(self.paths, self._parts.blobs, tuple(before)) if before else {}
+            if not error:
+                with self.sessions.lock(session):
+                    self.sessions.history(session).provenance.seen(code.spec, result, f"action {action}")
+            self._recorder.result(session, code.spec.id, action, result, error, changes(before, after))
         except Exception as problem:
             self.sessions.stop(session, f"the result of {action} could not be recorded")
             return Outcome("failed", decision, None, action, f"it ran, but is not recorded: {_failure(problem)}", True)
         return Outcome("failed" if error else "done", decision, result, action, error)
 
-    def _finish(
-        self, session: Session, spec: ToolSpec, action: str, before: Mapping[str, str | None], result: Json, error: str
-    ) -> None:
-        """Record what became of a call, and take its result in."""
-        after = images(self.paths, self._blobs, tuple(before)) if before else {}
-        if not error:
-            with self.sessions.lock(session):
-                self.sessions.history(session).provenance.seen(spec, result, f"action {action}")
-        body: dict[str, Json] = {"status": "failed" if error else "done", "result_sha256": content_hash(result)}
-        if error:
-            body["error"] = error[:2000]
-        self._journal.append(_draft("result", session, spec.id, action, body, changes(before, after)), durable=False)
-
     def _denied(self, session: Session, decision: Decision, action: str, reason: str) -> Outcome:
         recorded, stopped = action, False
         try:
-            self._record(session, decision, action, reason, durable=False)
+            self._recorder.ahead(session, decision, action, reason, durable=False)
             if session.on_denied == "stop" and decision.reasons[0].code != "session_stopped":
                 self.sessions.stop(session, f"{decision.tool} was denied: {decision.reasons[0].sentence}")
                 stopped = True
@@ -281,56 +311,23 @@ class Gate:
             recorded = ""  # nothing runs either way; the caller sees that it is not on record
         return Outcome("denied", decision, action=recorded, stopped=stopped)
 
-    def _record(
-        self,
-        session: Session,
-        decision: Decision,
-        action: str,
-        reason: str,
-        durable: bool,
-        executed: Mapping[str, Json] | None = None,
-    ) -> None:
-        arguments = self._kept(dict(decision.arguments))
-        drafts = [
-            _draft("proposed", session, decision.tool, action, {"arguments": arguments, "reason": reason[:2000]}),
-            _draft(
-                "decided",
-                session,
-                decision.tool,
-                action,
-                {
-                    "decision": decision.verdict,
-                    "rule": decision.rule,
-                    "reasons": [[item.code, item.sentence] for item in decision.reasons],
-                    "origins": {
-                        name: [origin.label, origin.confidentiality, origin.source]
-                        for name, origin in decision.origins.items()
-                    },
-                    "policy": decision.policy,
-                    "version": decision.version,
-                    "approval": decision.approval_id,
-                },
-            ),
-        ]
-        if executed is not None:
-            drafts.append(_draft("executed", session, decision.tool, action, executed))
-        self._journal.append(*drafts, durable=durable)
-
-    def _kept(self, value: Json) -> Json:
-        text = canonical_json(value)
-        return value if len(text) <= _LONGEST_KEPT else {"blob": self._blobs.put(text)}
-
     def _refused(
         self, session: Session, tool: str, arguments: Mapping[str, Json], code: str, sentence: str
     ) -> Decision:
+        """A denial that did not get as far as the rules."""
+        given: Mapping[str, Json]
         try:
             given = dict(arguments)
             canonical_json(given)
         except (UsageError, TypeError, ValueError):
             given = {"not_json": visible(repr(arguments), limit=500)}
         name = visible(str(tool), limit=200)
-        reasons = (Reason(code, sentence),)
-        return Decision("deny", "gate", reasons, name, "", session.principal.agent, given, {}, self.policy.hash)
+        agent = session.principal.agent
+        return Decision("deny", "gate", (Reason(code, sentence),), name, "", agent, given, {}, self.policy.hash)
+
+
+def _denial(decision: Decision, code: str, sentence: str) -> Decision:
+    return replace(decision, verdict="deny", reasons=(Reason(code, sentence), *decision.reasons))
 
 
 def _precondition(code: ToolCode, decision: Decision) -> Json:
@@ -340,18 +337,3 @@ def _precondition(code: ToolCode, decision: Decision) -> Json:
 def _failure(problem: Exception) -> str:
     text = problem.message if isinstance(problem, OvernightError) else str(problem)
     return visible(f"{type(problem).__name__}: {text}", limit=1000)
-
-
-def _draft(
-    kind: str, session: Session, tool: str, action: str, body: Mapping[str, Json], changed: tuple[Change, ...] = ()
-) -> Draft:
-    return Draft(
-        cast(EntryKind, kind),
-        body,
-        action,
-        session.id,
-        session.principal.tenant,
-        session.principal.agent,
-        tool if tool.isprintable() else visible(tool),
-        changed,
-    )

@@ -13,7 +13,7 @@ from typing import Literal
 
 from overnight.kernel.canonical import Json, content_hash
 from overnight.kernel.constraint import Constraint
-from overnight.kernel.label import Confidentiality, Origin
+from overnight.kernel.label import Confidentiality, Kind, Origin
 from overnight.kernel.session import Principal
 from overnight.kernel.tool import Effect, ToolSpec
 
@@ -150,14 +150,38 @@ class Ruling:
 
 
 @dataclass(frozen=True, slots=True)
+class _Group:
+    """Rules that all name where one argument must be: one look at the union of those places may spare all of them.
+
+    Attributes:
+        argument: that argument; empty for rules without such a condition.
+        kind: of it.
+        anywhere: the union; what it does not meet none of the rules meets.
+        rules: in file order.
+    """
+
+    argument: str
+    kind: Kind
+    anywhere: Constraint
+    rules: tuple[Rule, ...]
+
+    def candidates(self, arguments: Mapping[str, Json]) -> tuple[Rule, ...]:
+        """The rules that may be met."""
+        if self.argument and self.argument in arguments:
+            # `catches` is true also for what cannot be judged; the rules themselves then decide how to fail closed.
+            return self.rules if self.anywhere.catches(arguments[self.argument], self.kind, "user") else ()
+        return self.rules
+
+
+@dataclass(frozen=True, slots=True)
 class _Cell:
     """The rules of one layer for one agent and tool, restrictions first."""
 
     layer: Layer
     outermost: bool
-    denies: tuple[Rule, ...]
-    asks: tuple[Rule, ...]
-    allows: tuple[Rule, ...]
+    denies: tuple[_Group, ...]
+    asks: tuple[_Group, ...]
+    allows: tuple[_Group, ...]
 
 
 class Matrix:
@@ -225,19 +249,29 @@ class Matrix:
         for cell in cells:
             if cell.layer.folder and not _touches(cell.layer.folder, spec, arguments):
                 continue
-            for rule in cell.denies:
-                if _catches(rule, spec, arguments, origins):
-                    return Ruling("deny", rule.where, rule.why)
-            ask = next((rule for rule in cell.asks if _catches(rule, spec, arguments, origins)), None)
+            for group in cell.denies:
+                for rule in group.candidates(arguments):
+                    if _catches(rule, spec, arguments, origins):
+                        return Ruling("deny", rule.where, rule.why)
+            ask = None
+            for group in cell.asks:
+                for rule in group.candidates(arguments):
+                    if ask is None and _catches(rule, spec, arguments, origins):
+                        ask = rule
             if ask is not None and asked is None:
                 asked = Ruling("ask", ask.where, ask.why)
-            matched = [rule for rule in cell.allows if _allows(rule, spec, arguments, origins)]
+            matched = [
+                rule
+                for group in cell.allows
+                for rule in group.candidates(arguments)
+                if _allows(rule, spec, arguments, origins)
+            ]
             if not matched:
                 if ask is None and cell.outermost:
                     return Ruling("deny", "default")
                 # An inner layer is silent about tools it does not name; one that names a tool has to allow the call.
                 if ask is None and cell.allows:
-                    return Ruling("deny", cell.allows[0].where, "a narrower rule does not cover this call")
+                    return Ruling("deny", cell.allows[0].rules[0].where, "a narrower rule does not cover this call")
                 continue
             best = matched[0]
             if suspect:
@@ -272,12 +306,25 @@ class Matrix:
                     _Cell(
                         layer,
                         depth == 0,
-                        tuple(rule for rule in mine if rule.decision == "deny"),
-                        tuple(rule for rule in mine if rule.decision == "ask"),
-                        tuple(rule for rule in mine if rule.decision == "allow"),
+                        *(_grouped([r for r in mine if r.decision == v], spec) for v in ("deny", "ask", "allow")),
                     )
                 )
         return tuple(cells)
+
+
+def _grouped(rules: Sequence[Rule], spec: ToolSpec) -> tuple[_Group, ...]:
+    by_argument: dict[str, list[Rule]] = {}
+    for rule in rules:
+        places = (n for n, c in rule.arguments.items() if c.under and not c.program and n in spec.by_name)
+        by_argument.setdefault(next(places, ""), []).append(rule)
+    groups = []
+    for name, members in by_argument.items():
+        if len(members) < 2 or not name:
+            groups.append(_Group("", "text", Constraint(), tuple(members)))
+            continue
+        anywhere = Constraint(under=tuple(base for rule in members for base in rule.arguments[name].under))
+        groups.append(_Group(name, spec.by_name[name].kind, anywhere, tuple(members)))
+    return tuple(groups)
 
 
 def pattern_names_tool(pattern: str, spec: ToolSpec) -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 
 from overnight.kernel.canonical import Json
 from overnight.kernel.label import Confidentiality, Kind, Origin, highest, weakest
-from overnight.kernel.tokens import Day, Token, days_of, links_in, number_of, tokens_of
+from overnight.kernel.tokens import Day, Token, days_of, first_token, links_in, number_of, tokens_of
 from overnight.kernel.tool import Argument, ToolSpec
 
 _ISO_DAY = re.compile(r"(\d{4})-(\d{2})-(\d{2})(?:[T ].*)?")
@@ -180,7 +180,12 @@ class Provenance:
         if kind in _PROSE and len(value) > _LONGEST_RUN:
             return False
         exact = kind in ("path", "id", "account")
-        words = [value] if value.casefold() in self._starts else [token.text for token in tokens_of(value)]
+        if value.casefold() in self._starts:
+            words = [value]
+        elif first_token(value).casefold() in self._starts:
+            words = [token.text for token in tokens_of(value)]
+        else:
+            words = []
         if kind == "account":
             words = [re.sub(r"\s", "", value)] if re.sub(r"\s", "", value).casefold() in self._starts else words
         if not words:

@@ -89,6 +89,14 @@ def tokens_of(text: str) -> list[Token]:
     return found
 
 
+def first_token(text: str) -> str:
+    """The text of the first token, or nothing: what is cheap to look up before all of a text is cut."""
+    match = _TOKEN.search(text)
+    if match is None:
+        return ""
+    return tokens_of(match.group())[0].text if match.lastgroup == "url" else match.group()
+
+
 def days_of(token: Token) -> list[Day]:
     """The days a date token names: one, or the two ends of "January 11th to 15th, 2025"."""
     text = token.text.lower()

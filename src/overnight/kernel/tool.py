@@ -145,6 +145,16 @@ class ToolSpec:
         return {argument.name: argument for argument in self.arguments}
 
     @cached_property
+    def critical(self) -> tuple[tuple[Argument, Integrity], ...]:
+        """The critical arguments and what each needs."""
+        return tuple((argument, argument.needs) for argument in self.arguments if argument.critical)
+
+    @cached_property
+    def required(self) -> tuple[str, ...]:
+        """Names of the required arguments."""
+        return tuple(argument.name for argument in self.arguments if argument.required)
+
+    @cached_property
     def version(self) -> str:
         """SHA-256 over everything a decision depends on; approvals and grants are bound to it."""
         return content_hash(self._described())

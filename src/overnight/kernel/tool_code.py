@@ -6,8 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from overnight.core.errors import StoreError
-from overnight.kernel.canonical import Json
+from overnight.kernel.canonical import Json, canonical_json
 from overnight.kernel.journal_entry import Change
+from overnight.kernel.ledger import Amounts
+from overnight.kernel.limits import Unit
 from overnight.kernel.paths import PathRefused, PathRoot
 from overnight.kernel.tool import ToolSpec
 from overnight.store.blobs import Blobs
@@ -30,12 +32,23 @@ class ToolCode:
             question is asked and again before the approved call runs.
         durable: whether the record must be on the disk before it runs. Only tools whose effects are recorded elsewhere
             as well (the loop's, in git) may go without.
+        cost_usd: the most a call may cost, charged before it runs.
     """
 
     spec: ToolSpec
     run: Run
     precondition: Callable[[Mapping[str, Json]], Json] | None = None
     durable: bool = True
+    cost_usd: Callable[[Mapping[str, Json]], float] | None = None
+
+    def amounts(self, arguments: Mapping[str, Json]) -> Amounts:
+        """What a call with these arguments is charged."""
+        charged: dict[Unit, float] = {"calls": 1}
+        if self.spec.effect == "egress" or self.spec.egress_with:
+            charged["bytes"] = len(canonical_json(dict(arguments)))
+        if self.cost_usd is not None:
+            charged["usd"] = self.cost_usd(arguments)
+        return charged
 
 
 def changed_files(spec: ToolSpec, arguments: Mapping[str, Json]) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ SCREEN = 2
 # One experiment in so many measures the champion too, to notice drift, once the pool is full.
 WATCH_EVERY = 4
 # Champion runs asked for with one challenger run, at most.
-_CATCH_UP = 4
+_CATCH_UP = 5
 # The screen asks whether the challenger may still be one that the last look keeps with this many sigma to spare …
 _TARGET = 2.0
 # … and drops it when it lies this many standard errors below; sooner where pairs double the price of a run.
@@ -29,7 +29,7 @@ _PAIRS_PAY, _PAIRS_MAY, _PAIRS_LEARN = 0.4, 0.5, 40
 # noise does by chance in 1 of 70 cases at four runs, where it costs an early keep, and 1 of 3,000 at eight.
 _FROZEN, _FROZEN_RUNS = 0.05, 3
 # Degrees of freedom that the run's pooled variance counts for against the challenger's own.
-_PRIOR = 12.0
+_PRIOR = 16.0
 
 
 @dataclass(frozen=True)

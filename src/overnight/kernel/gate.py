@@ -265,7 +265,14 @@ class Gate:
             with self.sessions.lock(session):
                 self.sessions.about_to_read(self.sessions.history(session), spec)
             self._recorder.ahead(
-                session, decision, action, reason, durable=code.durable, grant=grant.revocations, before=before
+                session,
+                decision,
+                action,
+                reason,
+                durable=code.durable,
+                grant=grant.revocations,
+                before=before,
+                effect=spec.effect,
             )
         except BaseException:
             self._parts.ledger.refund(reserved)

@@ -34,6 +34,7 @@ class Recorder:
         durable: bool,
         grant: tuple[str, ...] = (),
         before: Mapping[str, str | None] | None = None,
+        effect: str = "",
     ) -> None:
         """Record what was proposed and decided, and if it is about to run, that.
 
@@ -45,6 +46,7 @@ class Recorder:
             durable: return when it is on the disk.
             grant: revocation ids of the grant it runs under.
             before: images of the files it may change; None if it does not run.
+            effect: of the tool; a rollback leaves reads alone.
 
         Raises:
             StoreError: it cannot be written; the call must not run.
@@ -72,7 +74,9 @@ class Recorder:
             _draft("decided", session, decision.tool, action, decided),
         ]
         if before is not None:
-            drafts.append(_draft("executed", session, decision.tool, action, {"before": dict(before)}))
+            drafts.append(
+                _draft("executed", session, decision.tool, action, {"before": dict(before), "effect": effect})
+            )
         self._journal.append(*drafts, durable=durable)
 
     def result(

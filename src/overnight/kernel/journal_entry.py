@@ -22,7 +22,12 @@ NAME_LIMIT = 512
 """Longest text, in characters, of an entry's ids and names."""
 
 # ASCII only: no character of a body can act on a terminal, end a line or be lost in an encoding.
-_encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode
+_encoder = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+
+
+def encode_body(body: Json) -> str:
+    """A body as it is kept and hashed: ASCII JSON with sorted keys, on one line."""
+    return _encoder.encode(body)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +70,7 @@ class Draft:
     changes: tuple[Change, ...] = ()
 
     def encoded(self) -> str:
-        """The body as it is kept: ASCII JSON with sorted keys, on one line.
+        """The body as it is kept, the changes in it.
 
         Raises:
             UsageError: the entry cannot be written down as it is.
@@ -84,7 +89,7 @@ class Draft:
         if self.changes:
             body = {**body, "changes": [[change.object, change.before, change.after] for change in self.changes]}
         try:
-            return _encode(body)
+            return encode_body(body)
         except (TypeError, ValueError, RecursionError) as problem:
             raise UsageError(f"the {self.kind} entry is not JSON: {problem}", hint="pass plain JSON values") from None
 

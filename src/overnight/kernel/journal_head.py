@@ -10,7 +10,6 @@ import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
 
 from overnight.core.errors import StoreError, UsageError
 from overnight.kernel.canonical import Json
@@ -166,44 +165,3 @@ class OutsideHead:
             raise StoreError(
                 f"{self.path} is damaged", hint="verify against another anchor, then move the file away"
             ) from problem
-
-
-def write_anchor(path: Path, head: Head, public: bytes) -> None:
-    """Append `head` to the file `path`, one JSON document a line, with the public key that checks it.
-
-    Raises:
-        StoreError: it cannot be written.
-    """
-    line = json.dumps({**head.to_json(), "public": public.hex()}, separators=(",", ":")) + "\n"
-    try:
-        with path.open("a", encoding="ascii") as file:
-            file.write(line)
-            file.flush()
-            os.fsync(file.fileno())
-    except OSError as problem:
-        raise StoreError(f"cannot write {path}: {problem.strerror}", hint="name a file you can write") from problem
-
-
-def parse_anchor(text: str, where: str) -> list[Head]:
-    """The heads of an anchor, oldest first.
-
-    Raises:
-        UsageError: a line holds no head, or there is none at all.
-    """
-    heads = []
-    for number, line in enumerate(text.splitlines(), start=1):
-        if not line.strip():
-            continue
-        try:
-            document = json.loads(line)
-        except ValueError:
-            document = None
-        if not isinstance(document, dict):
-            raise UsageError(
-                f"{where}:{number} holds no tree head", hint="name a file made by `overnight audit anchor`"
-            )
-        cast(dict[str, Json], document).pop("public", None)
-        heads.append(Head.parse(json.dumps(document), f"{where}:{number}"))
-    if not heads:
-        raise UsageError(f"{where} holds no tree head", hint="name a file made by `overnight audit anchor`")
-    return heads

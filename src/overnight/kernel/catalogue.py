@@ -19,7 +19,7 @@ _SANITISED = re.compile(r"[^a-z0-9]+")
 
 def sanitised(tool_id: str) -> str:
     """What is left of an id when a transport replaces everything but letters and digits: the collision key."""
-    return _SANITISED.sub("_", tool_id.lower())
+    return _SANITISED.sub("_", tool_id.lower()).strip("_")
 
 
 class UnknownTool(UsageError):
@@ -91,7 +91,7 @@ class Catalogue:
             stripped = "".join(c for c in plain if unicodedata.category(c) not in ("Cf", "Mn", "Cc"))
             imitated = self._names.get(stripped.lower().translate(_LOOKALIKES))
             raise UnknownTool(
-                f"the tool name {visible(name, limit=80)!r} has letters that only look plain",
+                f"the tool name {name[:80]!a} has letters that only look plain",
                 code="lookalike_tool",
                 hint=f"it imitates {imitated.id}" if imitated else "use the plain id",
             )

@@ -117,17 +117,17 @@ class PathRoot:
                 try:
                     mode = os.stat(part, dir_fd=current, follow_symlinks=False).st_mode
                 except FileNotFoundError:
-                    # Nothing below here exists, so no link can redirect the rest; `..` still has to be applied.
+                    # Nothing below here exists, so no link can redirect it; but `..` may lead back to what does.
                     rest = [part]
-                    for later in reversed(pending):
+                    while pending and rest:
+                        later = pending.pop()
                         if later == "..":
-                            if not rest:
-                                done.pop() if done else None
-                            else:
-                                rest.pop()
+                            rest.pop()
                         else:
                             rest.append(later)
-                    return "/" + "/".join([*done, *rest]), False
+                    if rest:
+                        return "/" + "/".join([*done, *rest]), False
+                    continue
                 if stat.S_ISLNK(mode):
                     links += 1
                     if links > _MAX_LINKS:

@@ -37,6 +37,7 @@ class Provenance:
         self._text = ""
         self._starts: dict[str, list[int]] = {}
         self._days: list[Day] = []
+        self._accounts: set[str] = set()
         self._numbers: set[float] = set()
         self._facts: dict[tuple[Kind, str], dict[str, Origin]] = {}
         # First word of a system's value → its words and origin, for text that is composed of such values.
@@ -52,6 +53,7 @@ class Provenance:
         for index, token in enumerate(tokens_of(text), start=offset):
             self._typed.append(token)
             self._starts.setdefault(token.text.casefold(), []).append(index)
+            self._accounts.add(re.sub(r"\s", "", token.text).upper())
             if token.kind == "date":
                 self._days.extend(days_of(token))
             elif token.kind in ("amount", "number"):
@@ -177,6 +179,8 @@ class Provenance:
             return bool(re.search(rf"(?<![^\s'\"`(]){re.escape(value)}(?![^\s'\"`).,;]|[.,;]\S)", self._text))
         if kind == "url":
             return any(token.kind in ("url", "name") and _url_key(token.text) == key for token in self._typed)
+        if kind == "account" and key in self._accounts:
+            return True
         if kind in _PROSE and len(value) > _LONGEST_RUN:
             return False
         exact = kind in ("path", "id", "account")
@@ -186,8 +190,6 @@ class Provenance:
             words = [token.text for token in tokens_of(value)]
         else:
             words = []
-        if kind == "account":
-            words = [re.sub(r"\s", "", value)] if re.sub(r"\s", "", value).casefold() in self._starts else words
         if not words:
             return False
         for start in self._starts.get(words[0].casefold(), ()):

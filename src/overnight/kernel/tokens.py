@@ -9,7 +9,7 @@ import unicodedata
 from dataclasses import dataclass
 from typing import Literal
 
-TokenKind = Literal["url", "email", "date", "time", "amount", "number", "name", "word"]
+TokenKind = Literal["url", "email", "account", "date", "time", "amount", "number", "name", "word"]
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _MONTH = (
@@ -23,6 +23,7 @@ _TOKEN = re.compile(
     rf"""
       (?P<url>(?:https?://|www\.)[^\s<>"'`\\^{{}}|]+)
     | (?P<email>[\w.+-]+@\w[\w-]*(?:\.\w[\w-]*)+)
+    | (?P<account>(?-i:\b[A-Z]{{2}}\d{{2}}(?:\ ?[A-Z0-9]{{4}}){{2,7}}(?:\ ?[A-Z0-9]{{1,3}})?)(?!\w))
     | (?P<iso>\d{{4}}-\d{{1,2}}-\d{{1,2}}(?![\w-]))
     | (?P<month_first>\b{_MONTH}\s+(?:the\s+)?{_DAY}(?![\w:]){_RANGE}(?:\s*,?\s*(?:of\s+)?\d{{4}}(?!\d))?)
     | (?P<day_first>\b{_DAY}{_RANGE}\s+(?:of\s+)?{_MONTH}(?:\s*,?\s*\d{{4}}(?!\d))?)
@@ -30,7 +31,7 @@ _TOKEN = re.compile(
     | (?P<time>\b\d{{1,2}}:\d{{2}}(?::\d{{2}})?(?:\s?[ap]\.?m\b)?|\b\d{{1,2}}\s?[ap]m\b)
     | (?P<amount>[$€£¥]\s?\d[\d,]*(?:\.\d+)?|\b\d[\d,]*(?:\.\d+)?\s?(?:[$€£¥%]|(?:usd|eur|gbp|chf|dollars?|euros?)\b))
     | (?P<name>\.?\w+(?:[./_@+~:-]+\w+)+/?|(?:\.{{0,2}}/)+\w[\w./-]*)
-    | (?P<number>\d+\b)
+    | (?P<number>\d{{1,3}}(?:,\d{{3}})+(?:\.\d+)?(?![\w,])|\d+\b)
     | (?P<word>\w+(?:['’]\w+)?)
     """,
     re.VERBOSE | re.IGNORECASE,
@@ -81,7 +82,7 @@ def tokens_of(text: str) -> list[Token]:
         kind: TokenKind = "word"
         if group in ("iso", "month_first", "day_first", "slashed"):
             kind = "date"
-        elif group in ("url", "email", "time", "amount", "number", "name"):
+        elif group in ("url", "email", "account", "time", "amount", "number", "name"):
             kind = group  # type: ignore[assignment]  # the tuple above lists members of TokenKind
         if kind == "name" and _PLAIN_NUMBER.fullmatch(raw):
             kind = "number"

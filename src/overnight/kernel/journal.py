@@ -9,15 +9,16 @@ every edit, drop, insertion, reordering and, against a head kept outside, a cut-
 import json
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
-from overnight.core.errors import NotFound, StoreError, UsageError
+from overnight.core.errors import StoreError, UsageError
 from overnight.core.ids import new_id
 from overnight.kernel.journal_entry import COLUMNS, Change, Draft, Entry, chained, content, genesis
 from overnight.kernel.journal_head import Head, OutsideHead
+from overnight.kernel.journal_read import NEWEST_HEAD, JournalReader
 from overnight.kernel.journal_verify import Verification, verify
 from overnight.kernel.journal_writer import GroupCommit, Receipt, Row
 from overnight.kernel.keys import SigningKey, config_folder, outside
@@ -38,7 +39,6 @@ HEAD_EVERY = 1000
 _AT_ONCE = (128, 16, 1)
 _ROW = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _INSERT = {count: f"INSERT INTO journal_entries ({COLUMNS}) VALUES {', '.join([_ROW] * count)}" for count in _AT_ONCE}
-_NEWEST = "SELECT * FROM journal_heads ORDER BY size DESC LIMIT 1"
 
 
 @dataclass(slots=True)
@@ -50,7 +50,7 @@ class _Position:
     tail: bytes
 
 
-class Journal:
+class Journal(JournalReader):
     """One workspace's journal. Thread-safe; several processes may have the same journal open.
 
     Not usable across a fork: the new process opens its own.
@@ -68,7 +68,7 @@ class Journal:
             StoreError: it cannot be written, its newest head was not signed by `key`, or it is shorter than the head
                 kept outside says: its tail was cut off, and nothing may run before a person has looked at it.
         """
-        self._database = database
+        super().__init__(database)
         self._key = key
         self._folder = folder
         with database.transaction():
@@ -140,67 +140,6 @@ class Journal:
         """
         self._writer.close()
 
-    def head(self) -> Head:
-        """The newest signed head in the database."""
-        row = self._database.row(_NEWEST)
-        if row is None:
-            raise StoreError("the journal has lost its heads", hint="run `overnight audit verify`")
-        return Head(row["journal"], row["size"], row["root"], row["at_us"], row["signer"], row["signature"])
-
-    def entry(self, seq: int) -> Entry:
-        """The entry at place `seq`.
-
-        Raises:
-            NotFound: there is none, or it was retired.
-        """
-        row = self._database.row(f"SELECT {COLUMNS} FROM journal_entries WHERE seq = ?", (seq,))
-        if row is None:
-            raise NotFound(f"the journal has no entry {seq}", hint="list them with `overnight audit log`")
-        return Entry(*row)
-
-    def of_action(self, action: str) -> list[Entry]:
-        """All entries about one action, in order; empty if there is no such action."""
-        found = self._database.rows(f"SELECT {COLUMNS} FROM journal_entries WHERE action = ? ORDER BY seq", (action,))
-        return [Entry(*row) for row in found]
-
-    def entries(
-        self,
-        *,
-        after: int = 0,
-        until: int | None = None,
-        kind: str | None = None,
-        session: str | None = None,
-        agent: str | None = None,
-        tool: str | None = None,
-        changed: bool = False,
-    ) -> Iterator[Entry]:
-        """Entries in order, those that are on the disk.
-
-        Args:
-            after: from the place behind this one.
-            until: up to this place, included.
-            kind: only of this kind.
-            session: only of this session.
-            agent: only of this agent (not its sub-agents).
-            tool: only about this tool.
-            changed: only those that changed objects.
-        """
-        where, values = ["seq > ?"], [after]
-        chosen = {"kind": kind, "session": session, "agent": agent, "tool": tool}
-        filters: list[object] = list(values)
-        for column, wanted in chosen.items():
-            if wanted is not None:
-                where.append(f"{column} = ?")
-                filters.append(wanted)
-        if until is not None:
-            where.append("seq <= ?")
-            filters.append(until)
-        if changed:
-            where.append("objects > 0")
-        sql = f"SELECT {COLUMNS} FROM journal_entries WHERE {' AND '.join(where)} ORDER BY seq"
-        for row in self._database.execute(sql, filters):
-            yield Entry(*row)
-
     def verify(self, anchors: Sequence[Head] = ()) -> Verification:
         """Check every entry, every signed head, the head kept outside, and `anchors`."""
         self.sync()
@@ -231,7 +170,7 @@ class Journal:
 
     def _newest(self) -> _Position | None:
         """Where the journal ends now; other processes may have added to it."""
-        row = self._database.row(_NEWEST)
+        row = self._database.row(NEWEST_HEAD)
         if row is None:
             if self._database.row("SELECT seq FROM journal_entries LIMIT 1") is not None:
                 raise StoreError("the journal has lost its heads", hint="run `overnight audit verify`")

@@ -34,6 +34,10 @@ class Bench:
                 examination.add(ask, value)
         return asks
 
+    def keep(self, verdict: Verdict) -> None:
+        assert verdict.metric is not None
+        self.judge.champion_changed(verdict.metric)
+
 
 @pytest.fixture
 def bench() -> Callable[..., Bench]:

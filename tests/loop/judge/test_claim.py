@@ -6,7 +6,7 @@ import pytest
 from overnight.core.errors import UsageError
 from overnight.loop.judge import JudgeSettings, claim, detectable_effect, final_plan
 
-_COUNT = 1500
+_COUNT = 600
 
 
 def _exponential(rng: np.random.Generator) -> np.ndarray:
@@ -36,7 +36,7 @@ def test_the_interval_covers_the_true_gain(noise: Callable[[np.random.Generator]
         made = claim(before.tolist(), after.tolist(), direction="minimize", mode="noise")
         covered += made.low <= 2 <= made.high
     # 93–97 %, and 2.5 standard errors of this many claims.
-    assert 0.916 <= covered / _COUNT <= 0.984
+    assert 0.908 <= covered / _COUNT <= 0.992
 
 
 def test_in_deterministic_mode_one_pair_is_the_whole_truth() -> None:

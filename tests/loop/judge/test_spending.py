@@ -31,6 +31,7 @@ def test_the_looks_spend_what_there_is_and_end_with_the_last_run(confirm: int) -
     assert min(shares.values()) > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("df", [4, 6, 12, 40, 300])
 @pytest.mark.parametrize("t", [0.5, 2.0, 3.5, 5.0])
 def test_t_to_z_agrees_with_an_independent_implementation(t: float, df: int) -> None:

@@ -5,6 +5,7 @@ run on the slots of the engine; both only hand results back. Whatever is interru
 """
 
 import heapq
+import re
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -515,9 +516,9 @@ def _reason(failed: Measured) -> str:
 
 
 def _first_line(text: str) -> str:
-    """The most telling line of an error: the last of a traceback, else the first."""
+    """The most telling line of an error: the exception at its end, else the first."""
     lines = [line.strip() for line in text.strip().splitlines() if line.strip()]
     if not lines:
         return ""
-    told = lines[-1] if any(line.startswith("Traceback") for line in lines) else lines[0]
+    told = lines[-1] if re.match(r"[\w.]*(Error|Exception|Exit|Interrupt)\b", lines[-1]) else lines[0]
     return told[:300]

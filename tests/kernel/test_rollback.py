@@ -12,13 +12,14 @@ from overnight.kernel.canonical import Json
 from overnight.kernel.constraint import Constraint
 from overnight.kernel.decide import Policy
 from overnight.kernel.decision import Outcome
-from overnight.kernel.gate import Gate, Parts
+from overnight.kernel.gate import Gate
 from overnight.kernel.grants import Grants
 from overnight.kernel.inbox import Inbox
 from overnight.kernel.journal import Change, Draft, Journal
 from overnight.kernel.keys import SigningKey
 from overnight.kernel.ledger import Ledger
 from overnight.kernel.matrix import Layer, Matrix, Rule
+from overnight.kernel.parts import Parts
 from overnight.kernel.paths import PathRoot
 from overnight.kernel.restore import restore_file, restore_ref
 from overnight.kernel.rollback import Rollback

@@ -71,7 +71,7 @@ class Approver:
     """The credentials of one configuration folder (`approvers/<name>.json`)."""
 
     def __init__(self, folder: Path | None = None) -> None:
-        self._folder = (config_folder() if folder is None else folder) / "approvers"
+        self.folder = (config_folder() if folder is None else folder) / "approvers"
 
     def known(self) -> dict[str, KnownApprover]:
         """Everybody whose decisions count, by key id; empty before `overnight init`.
@@ -81,9 +81,9 @@ class Approver:
         Raises:
             StoreError: a file is damaged, open to others, or was enrolled by nobody.
         """
-        if not self._folder.is_dir():
+        if not self.folder.is_dir():
             return {}
-        waiting = [self._read(path.stem) for path in sorted(self._folder.glob("*.json"))]
+        waiting = [self._read(path.stem) for path in sorted(self.folder.glob("*.json"))]
         found: dict[str, KnownApprover] = {}
         while waiting:
             # One a round: of two that were enrolled by nobody, at most one is the first.
@@ -92,7 +92,7 @@ class Approver:
                 names = ", ".join(repr(file["name"]) for file in waiting)
                 raise StoreError(
                     f"approvers enrolled by nobody known: {names}",
-                    hint=f"remove the file from {self._folder} of whom you don't know",
+                    hint=f"remove the file from {self.folder} of whom you don't know",
                 )
             public = bytes.fromhex(file["public"])
             found[key_id(public)] = KnownApprover(file["name"], public, "sealed" in file)
@@ -128,7 +128,7 @@ class Approver:
         if by is not None:
             file |= {"by": by.id, "enrolment": by.key.sign(_enrolment(name, key.public)).hex()}
         file |= {"secret": key.secret.hex()} if passphrase is None else {"sealed": _seal(key.secret, passphrase)}
-        if not create_private(self._folder / f"{name}.json", json.dumps(file, indent=1).encode()):
+        if not create_private(self.folder / f"{name}.json", json.dumps(file, indent=1).encode()):
             raise UsageError(f"there is an approver {name!r} already", hint="choose another name")
         return Credential(name, key)
 
@@ -145,7 +145,7 @@ class Approver:
         names = sorted(approver.name for approver in known.values())
         if not names or (name is not None and name not in names):
             raise Missing(
-                f"there is no approver{'' if name is None else f' {name!r}'} in {self._folder}",
+                f"there is no approver{'' if name is None else f' {name!r}'} in {self.folder}",
                 hint="run `overnight init` at a terminal",
             )
         if name is None and len(names) > 1:
@@ -163,8 +163,8 @@ class Approver:
         return Credential(file["name"], key)
 
     def _read(self, name: str) -> Mapping[str, str]:
-        path = self._folder / f"{name}.json"
-        private_folder(self._folder)
+        path = self.folder / f"{name}.json"
+        private_folder(self.folder)
         try:
             file = json.loads(read_private(path))
             valid = (

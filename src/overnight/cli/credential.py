@@ -1,0 +1,67 @@
+"""Opening the approver's credential for a command: `--as`, the passphrase, and making one at its first use."""
+
+import getpass
+import re
+import sys
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from overnight.core.errors import Refused
+from overnight.kernel.approver import Approver, Credential
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def by_approver(command: F) -> F:
+    """Add --as and --passphrase-stdin; the command gets `as_name` and `passphrase_stdin`, for `open_credential`."""
+    for option in (
+        click.option("--as", "as_name", metavar="NAME", help="Which approver you are, where there are several."),
+        click.option("--passphrase-stdin", is_flag=True, help="Read the passphrase from standard input."),
+    ):
+        command = option(command)
+    return command
+
+
+def open_credential(as_name: str | None, passphrase_stdin: bool) -> Credential:
+    """The credential of the person at this command. Asks only at a terminal.
+
+    Raises:
+        Missing: there is none, and nobody at a terminal who could make one.
+        Refused: this is an agent's process, or the passphrase is missing or wrong.
+    """
+    approver = Approver()
+    known = approver.known()
+    if not known and as_name is None and _at_terminal():
+        return _first(approver)
+    sealed = any(item.passphrase for item in known.values() if as_name in (None, item.name))
+    if not sealed:
+        return approver.credential(name=as_name)
+    if passphrase_stdin:
+        passphrase = sys.stdin.readline().rstrip("\n")
+    elif _at_terminal():
+        passphrase = click.prompt("passphrase of the approver", hide_input=True, err=True)
+    else:
+        raise Refused(
+            "the approver's credential needs its passphrase",
+            reason="passphrase_needed",
+            hint="run it at a terminal, or pass --passphrase-stdin",
+        )
+    return approver.credential(passphrase, name=as_name)
+
+
+def _first(approver: Approver) -> Credential:
+    name = re.sub(r"[^a-z0-9._-]", "", getpass.getuser().lower()).lstrip("._-") or "approver"
+    click.echo("This is the first approval here: your approver's credential is made now.", err=True)
+    click.echo("With a passphrase, no program of yours can approve without you; empty is none.", err=True)
+    passphrase = click.prompt(
+        "passphrase", default="", hide_input=True, confirmation_prompt=True, show_default=False, err=True
+    )
+    credential = approver.create(name, passphrase or None)
+    click.echo(f"You are the approver {name!r}; keep {approver.folder} to yourself.", err=True)
+    return credential
+
+
+def _at_terminal() -> bool:
+    return sys.stdin.isatty() and sys.stderr.isatty()

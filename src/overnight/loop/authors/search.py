@@ -249,15 +249,20 @@ def _hypothesis(
     knobs: Sequence[Knob], values: Mapping[str, KnobValue], start: Mapping[str, KnobValue], how: str
 ) -> str:
     """One sentence: what changes, how it was found, and what the champion has taught."""
-    changes = [f"{knob.name} {knob.value} → {values[knob.id]}" for knob in knobs if values[knob.id] != knob.value]
+    lasts = [knob.name.rsplit(".", 1)[-1] for knob in knobs]
+    names = {
+        knob.id: last if lasts.count(last) == 1 and not last.startswith("[") else knob.name
+        for knob, last in zip(knobs, lasts, strict=True)
+    }
+    changes = [f"{names[knob.id]} {knob.value} → {values[knob.id]}" for knob in knobs if values[knob.id] != knob.value]
     more = f" and {len(changes) - 4} more" if len(changes) > 4 else ""
     learnt = [
-        f"{'higher' if knob.value > first else 'lower'} {knob.name}"
+        f"{'higher' if knob.value > first else 'lower'} {names[knob.id]}"
         for knob in knobs
         if isinstance(first := start.get(knob.id), int | float)
         and isinstance(knob.value, int | float)
-        and not knob.choices
-        if knob.value != first
+        and not isinstance(knob.value, bool)
+        and knob.value != first
     ]
     so_far = f", best so far came with {' and '.join(learnt[:2])}" if learnt else ""
     return _UNSAFE.sub("?", f"{', '.join(changes[:4])}{more} ({how}{so_far})")

@@ -89,9 +89,6 @@ SETTINGS = (
     Setting("exponential, tail to better", exponential, flip=True),
     Setting("lognormal, tail to worse", lognormal),
     Setting("pairs, rho 0.9, t4", student4, rho=0.9),
-    Setting("linear drift 0.001", normal, linear=0.001),
-    Setting("random walk 0.01", normal, walk=0.01),
-    Setting("pairs, rho 0.5, random walk 0.03", normal, rho=0.5, walk=0.03),
 )
 
 

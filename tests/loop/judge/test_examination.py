@@ -276,6 +276,35 @@ def test_after_the_verdict_nothing_is_taken(bench: MakeBench, gaussian: Gaussian
     assert examination.next() is verdict
 
 
+def test_a_run_of_a_former_champion_is_skipped_and_asked_for_again(bench: MakeBench, gaussian: Gaussian) -> None:
+    made = bench()
+    made.baseline(gaussian(1))
+    examination = made.judge.open(1)
+    asks = examination.next()
+    assert isinstance(asks, list)
+    in_flight = next(ask for ask in asks if ask.side == "champion")
+    made.judge.champion_changed(3.0)
+    examination.skip(in_flight)
+    assert made.judge.noise().champion_runs == 0
+    measure = gaussian(2, effect=-9)
+    while isinstance(asks := examination.next(), list):
+        for ask in asks:
+            assert ask != in_flight
+            examination.add(ask, measure(ask))
+    assert not asks.keep
+    assert made.judge.noise().champion_runs >= 3
+
+
+def test_a_closed_examination_takes_nothing_more(bench: MakeBench, gaussian: Gaussian) -> None:
+    made = bench()
+    made.baseline(gaussian(1))
+    examination = made.judge.open(1)
+    ask = _first_ask(examination)
+    examination.close()
+    with pytest.raises(UsageError):
+        examination.add(ask, 1.0)
+
+
 def test_a_seed_of_another_experiment_is_refused(bench: MakeBench, gaussian: Gaussian) -> None:
     made = bench()
     made.baseline(gaussian(1))

@@ -29,8 +29,8 @@ class Examination:
         self._asked: list[Ask] = []
         self._seeds_used = 0
         self._crashes = 0
+        self._closed = False
         self._verdict: Verdict | None = None
-        self._mode = state.mode
         self._exact = ExactTest(state.settings, simpler)
         self._noisy: NoisyTest | None = None
         self._watched = n % WATCH_EVERY != 0
@@ -41,7 +41,7 @@ class Examination:
 
         Asks that were not answered yet are repeated, so calling twice does no harm.
         """
-        if self._verdict is None and not self._asked:
+        if not self._closed and not self._asked:
             self._catch_up()
             if self._state.mode == "deterministic":
                 self._plan_exact()
@@ -91,9 +91,17 @@ class Examination:
                 given_up(f"the champion crashed {self._crashes} times: nothing to compare with", self._values())
             )
 
+    def skip(self, ask: Ask) -> None:
+        """There is no measurement for `ask`, through no fault of either side; it is asked for anew on another seed.
+
+        To be called for a champion run that was in flight when the champion changed: it measured the former one.
+        """
+        self._answer(ask)
+
     def close(self) -> None:
         """End without asking for the verdict (it is on record, or the experiment was abandoned)."""
         self._asked = []
+        self._closed = True
         if self._noisy is not None:
             self._state.end_test(self._noisy, learn=True)
             self._noisy = None
@@ -103,7 +111,7 @@ class Examination:
         return [self._state.sign * value for value in oriented]
 
     def _answer(self, ask: Ask) -> None:
-        if self._verdict is not None:
+        if self._closed:
             raise UsageError(f"experiment {self.n} has its verdict already", hint="open the next experiment")
         if ask.seed_index // SEEDS_PER_EXPERIMENT != self.n:
             raise UsageError(

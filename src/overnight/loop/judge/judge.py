@@ -5,7 +5,7 @@ verdicts. A run is resumed by replaying its measurements in order of `seq`:
 
 - the baseline: `add_baseline(ask, value)`, the asks being those of `baseline_plan()` in order;
 - an experiment: `open(n, simpler=…)` before its first measurement, then `add(Ask(side, seed_index, stage), value)` for
-  each challenger and champion run made for it, or `crashed(ask)`; the stage is not looked at;
+  each challenger and champion run made for it, or `crashed(ask)` or `skip(ask)`; the stage is not looked at;
 - its end: `next()` yields the verdict again, or `close()` where the record already has one;
 - a keep: `champion_changed(metric)` right after.
 

@@ -166,7 +166,7 @@ class NoisyTest:
     def _hopeless(self, distance: float, degrees: float, error: float) -> bool:
         final = math.sqrt(self.noise_variance * self._final_variance())
         patience = _PATIENCE_PAIRED if self.rho else _PATIENCE
-        return distance < (self._z_last + _TARGET) * final - z_to_t(patience, degrees) * error
+        return distance <= (self._z_last + _TARGET) * final - z_to_t(patience, degrees) * error
 
     def close(self) -> None:
         """Pool what was learnt about the noise."""

@@ -1,0 +1,176 @@
+"""Spans and what was said, in the workspace's database."""
+
+import hashlib
+import json
+import sqlite3
+import zlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from overnight.core.errors import NotFound
+from overnight.store.blobs import Blobs
+from overnight.store.database import Database
+from overnight.trace.span import Place, Span
+
+# A row costs 30 µs within the span's transaction, a blob's file 220 µs of its own; long texts would bloat the database.
+LONGEST_ROW_BYTES: Final = 32_768
+_SHORTEST_PACKED_BYTES: Final = 2048
+_RAW, _DEFLATED = b"\x00", b"\x01"
+
+_INSERT: Final = (
+    "INSERT INTO spans (trace, span, parent, name, kind, started_us, ended_us, status, attributes, events)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+
+
+@dataclass(frozen=True)
+class Summary:
+    """One trace in a list.
+
+    Attributes:
+        trace_id: 32 hex digits.
+        name: of its first root.
+        started_us: its first span's start, microseconds since the epoch.
+        seconds: to the end of its last span.
+        spans: how many.
+        errors: how many of them failed.
+        calls: settled model calls.
+        input_tokens: of those calls, all together.
+        output_tokens: the same.
+        cost_usd: the same.
+    """
+
+    trace_id: str
+    name: str
+    started_us: int
+    seconds: float
+    spans: int
+    errors: int
+    calls: int
+    input_tokens: int
+    output_tokens: int
+    cost_usd: float
+
+
+class TraceStore:
+    """Where traces are kept. Thread-safe; writing joins the caller's transaction, if there is one."""
+
+    def __init__(self, database: Database, blobs: Blobs) -> None:
+        self.database = database
+        self._blobs = blobs
+
+    def write(self, spans: Iterable[Span]) -> None:
+        """Keep ended spans.
+
+        Raises:
+            DatabaseError: they cannot be kept.
+        """
+        self.database.execute_many(_INSERT, [span.row() for span in spans])
+
+    def keep_body(self, content: bytes) -> str:
+        """Keep what was said, already masked; its hash.
+
+        Raises:
+            StoreError: it cannot be kept.
+        """
+        if len(content) > LONGEST_ROW_BYTES:
+            return self._blobs.put(content)
+        name = hashlib.sha256(content).hexdigest()
+        packed = _RAW + content
+        if len(content) >= _SHORTEST_PACKED_BYTES:
+            packed = min(packed, _DEFLATED + zlib.compress(content, 1), key=len)
+        self.database.execute("INSERT OR IGNORE INTO trace_bodies (hash, content) VALUES (?, ?)", (name, packed))
+        return name
+
+    def body(self, name: str) -> bytes:
+        """What was kept under a hash.
+
+        Raises:
+            NotFound: nothing is.
+        """
+        row = self.database.row("SELECT content FROM trace_bodies WHERE hash = ?", (name,))
+        if row is None:
+            return self._blobs.get(name)
+        content: bytes = row["content"]
+        return zlib.decompress(content[1:]) if content[:1] == _DEFLATED else content[1:]
+
+    def find(self, prefix: str) -> str:
+        """The one trace whose id starts with `prefix`, or that has a span whose id is `prefix`.
+
+        Raises:
+            NotFound: there is none, or more than one.
+        """
+        rows = self.database.rows(
+            "SELECT DISTINCT trace FROM spans WHERE (trace >= ? AND trace < ?) LIMIT 3", (prefix, prefix + "g")
+        ) or self.database.rows("SELECT DISTINCT trace FROM spans WHERE span = ? LIMIT 3", (prefix,))
+        if len(rows) != 1:
+            what = "no trace" if not rows else "more than one trace"
+            raise NotFound(f"{what} is called {prefix!r}", hint="`overnight trace list` names them")
+        found: str = rows[0]["trace"]
+        return found
+
+    def spans(self, trace_id: str) -> list[Span]:
+        """All spans of a trace, by start."""
+        rows = self.database.rows("SELECT * FROM spans WHERE trace = ? ORDER BY started_us, seq", (trace_id,))
+        return [_span(row) for row in rows]
+
+    def since(self, seq: int, limit: int = 1000) -> list[Span]:
+        """Spans written after `seq`, in the order of writing."""
+        rows = self.database.rows("SELECT * FROM spans WHERE seq > ? ORDER BY seq LIMIT ?", (seq, limit))
+        return [_span(row) for row in rows]
+
+    def latest(self) -> int:
+        """`seq` of the span written last; 0 if there is none."""
+        row = self.database.row("SELECT MAX(seq) AS seq FROM spans")
+        return int(row["seq"] or 0) if row else 0
+
+    def recent(self, limit: int = 20) -> list[Summary]:
+        """The traces with the newest spans, newest first."""
+        rows = self.database.rows(
+            "SELECT trace, MIN(started_us) AS started, MAX(ended_us) AS ended, COUNT(*) AS spans,"
+            " SUM(status = 'error') AS errors, MAX(seq) AS newest FROM spans GROUP BY trace ORDER BY newest DESC LIMIT ?",
+            (limit,),
+        )
+        return [self._summary(row) for row in rows]
+
+    def _summary(self, row: sqlite3.Row) -> Summary:
+        trace = row["trace"]
+        first = self.database.row(
+            "SELECT name FROM spans WHERE trace = ? ORDER BY parent IS NOT NULL, started_us LIMIT 1", (trace,)
+        )
+        calls = self.database.row(
+            "SELECT COUNT(*) AS n, SUM(input_tokens) AS i, SUM(output_tokens) AS o, SUM(cost_nano) AS c"
+            " FROM model_calls WHERE trace = ?",
+            (trace,),
+        )
+        assert first is not None and calls is not None
+        return Summary(
+            trace,
+            first["name"],
+            row["started"],
+            (row["ended"] - row["started"]) / 1e6,
+            row["spans"],
+            row["errors"],
+            calls["n"],
+            calls["i"] or 0,
+            calls["o"] or 0,
+            (calls["c"] or 0) / 1e9,
+        )
+
+
+def _span(row: sqlite3.Row) -> Span:
+    attributes: dict[str, Any] = json.loads(row["attributes"])
+    events = [(at, name, fields) for at, name, fields in json.loads(row["events"])]
+    return Span(
+        Place(row["trace"], row["span"]),
+        row["parent"],
+        row["name"],
+        row["kind"],
+        row["started_us"],
+        row["ended_us"],
+        row["status"],
+        attributes,
+        events,
+        row["seq"],
+    )

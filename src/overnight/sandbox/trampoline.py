@@ -1,4 +1,4 @@
-"""The keeper of commands that bubblewrap does not keep; run as `python -I -S trampoline.py FD`.
+"""The keeper of commands that bubblewrap does not keep; run by `python -I -S`, see bare.py, with FD as argument.
 
 It stands alone: nothing but the standard library's smallest parts. It reads a marshalled mapping from FD (importing
 json would double its start), becomes the one that orphans of the command fall to, starts the command under the given
@@ -14,7 +14,6 @@ import marshal
 import os
 import signal
 import struct
-import sys
 
 TYPE_CHECKING = False  # importing `typing` would cost a fifth of the start
 if TYPE_CHECKING:
@@ -140,20 +139,20 @@ def _children_of(pid: int) -> list[int]:
 
 def _end_all() -> None:
     """Kill and reap until nothing is left below us. Stopped first, nothing can fork ahead of the kill."""
-    while True:
-        left = _children_of(os.getpid())
-        for number in (signal.SIGSTOP, signal.SIGKILL):
-            for pid in left:
-                try:
-                    os.kill(pid, number)
-                except ProcessLookupError:
-                    continue
-        try:
-            os.waitpid(-1, 0)
+    try:
+        while True:
             while os.waitpid(-1, os.WNOHANG)[0]:
                 continue
-        except ChildProcessError:
-            return
+            left = _children_of(os.getpid())
+            for number in (signal.SIGSTOP, signal.SIGKILL):
+                for pid in left:
+                    try:
+                        os.kill(pid, number)
+                    except ProcessLookupError:
+                        continue
+            os.waitpid(-1, 0)
+    except ChildProcessError:
+        return
 
 
 def _keep(main: int) -> int | None:
@@ -199,7 +198,3 @@ def main(arguments: Sequence[str]) -> int:
         os.write(report, b'{"%s": %d}\n' % (b"exit-code" if code >= 0 else b"signal", abs(code)))
     _end_all()
     return 125 if words else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -12,7 +12,7 @@ from functools import cached_property
 
 from overnight.core.errors import UsageError
 from overnight.core.escape import visible
-from overnight.kernel.arguments import resolved
+from overnight.kernel.arguments import BadArguments, resolved
 from overnight.kernel.canonical import Json, content_hash
 from overnight.kernel.catalogue import Catalogue, UnknownTool
 from overnight.kernel.combination import START, Combination, State, fresh, stops
@@ -36,12 +36,14 @@ class Policy:
         matrix: who may do what.
         combinations: rules over history.
         plan_words: words of a request by which the built-in planner plans a tool; empty plans nothing.
+        tools: tools that the rules' files declare.
         destructive_quorum: destructive calls that ask need two different approvers.
     """
 
     matrix: Matrix
     combinations: tuple[Combination, ...] = ()
     plan_words: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    tools: tuple[ToolSpec, ...] = ()
     destructive_quorum: bool = False
 
     @cached_property
@@ -123,6 +125,8 @@ class Decider:
         origins = self._origins(spec, history.provenance, arguments, final)
         if simulate:
             for name, label in simulate.items():
+                if name not in origins:
+                    raise BadArguments(f"there is no argument {visible(name)!r} to label", hint="give it in --args")
                 origins[name] = Origin(label, origins[name].confidentiality, "simulated")
         suspect = self._suspect(spec, history.provenance, final, origins, simulate or {})
         ruling = self.policy.matrix.rule(principal, spec, final, origins, frozenset(suspect))

@@ -9,123 +9,17 @@ can write grant what its owner refused.)
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
 
 from overnight.kernel.canonical import Json, content_hash
 from overnight.kernel.constraint import Constraint
 from overnight.kernel.label import Confidentiality, Kind, Origin
+from overnight.kernel.rule import Layer, Role, Rule, RuleVerdict, pattern_names_agent, pattern_names_tool
 from overnight.kernel.session import Principal
-from overnight.kernel.tool import Effect, ToolSpec
+from overnight.kernel.tool import ToolSpec
 
-RuleVerdict = Literal["allow", "ask", "deny"]
+__all__ = ["Layer", "Matrix", "Role", "Rule", "RuleVerdict", "Ruling", "pattern_names_tool"]
 
 _EMPTY_ORIGIN = Origin("untrusted", "public", "not traced")
-
-
-@dataclass(frozen=True)
-class Rule:
-    """One rule. Empty tuples mean "any", except that a rule must name tools or families.
-
-    Attributes:
-        decision: what it says when it applies.
-        agents: names; `*` is every agent, `name/*` every sub-agent of one.
-        tenants: names.
-        roles: applies to agents that hold one of these roles.
-        tools: canonical ids; `server.*` is every tool of a server, `*` every tool.
-        families: tool families, for rights of roles.
-        effects: only tools with one of these effects.
-        arguments: what the arguments must be.
-        narrow: for `allow`: numbers are cut to this value, lists to these items, anything else is set to it.
-        why: shown to people.
-        where: `AGENTS.md:12`, for reasons and the journal.
-    """
-
-    decision: RuleVerdict
-    agents: tuple[str, ...] = ("*",)
-    tenants: tuple[str, ...] = ()
-    roles: tuple[str, ...] = ()
-    tools: tuple[str, ...] = ()
-    families: tuple[str, ...] = ()
-    effects: tuple[Effect, ...] = ()
-    arguments: Mapping[str, Constraint] = field(default_factory=dict)
-    narrow: Mapping[str, Json] = field(default_factory=dict)
-    why: str = ""
-    where: str = "code"
-
-    def names_tool(self, spec: ToolSpec) -> bool:
-        """Whether it speaks about the tool, whatever the arguments."""
-        if self.effects and spec.effect not in self.effects:
-            return False
-        if self.tools and not any(pattern_names_tool(pattern, spec) for pattern in self.tools):
-            return False
-        return not self.families or (spec.family or spec.server) in self.families or "*" in self.families
-
-    def names_agent(self, agent: str, tenant: str, roles: frozenset[str]) -> bool:
-        """Whether it speaks about the agent."""
-        if self.tenants and tenant not in self.tenants:
-            return False
-        if self.roles and roles.isdisjoint(self.roles):
-            return False
-        return any(_agent_matches(pattern, agent) for pattern in self.agents)
-
-    def to_json(self) -> dict[str, Json]:
-        """Everything that decides, for the hash."""
-        return {
-            "decision": self.decision,
-            "agents": list(self.agents),
-            "tenants": list(self.tenants),
-            "roles": list(self.roles),
-            "tools": list(self.tools),
-            "families": list(self.families),
-            "effects": list(self.effects),
-            "arguments": {name: repr(constraint) for name, constraint in self.arguments.items()},
-            "narrow": dict(self.narrow),
-        }
-
-
-@dataclass(frozen=True)
-class Role:
-    """A name for rights that several agents share.
-
-    Attributes:
-        name: what rules call it.
-        agents: who holds it, patterns as in `Rule`.
-        tenants: only for these tenants; empty is all.
-        rights: effects allowed per tool family, `*` for every family; granted as `allow` rules.
-        where: where it is declared.
-    """
-
-    name: str
-    agents: tuple[str, ...]
-    tenants: tuple[str, ...] = ()
-    rights: Mapping[str, tuple[Effect, ...]] = field(default_factory=dict)
-    where: str = "code"
-
-    def rules(self) -> list[Rule]:
-        """Its rights as rules."""
-        return [
-            Rule("allow", roles=(self.name,), families=(family,), effects=effects, where=f"{self.where} ({self.name})")
-            for family, effects in self.rights.items()
-        ]
-
-
-@dataclass(frozen=True)
-class Layer:
-    """Rules that hold together.
-
-    Attributes:
-        rules: in file order.
-        roles: declared here; only the outermost layer may.
-        agent: narrows only this agent and its sub-agents; empty is everyone.
-        folder: narrows only calls with a path at or below it (relative to the root); empty is everywhere.
-        source: the file, for people.
-    """
-
-    rules: tuple[Rule, ...]
-    roles: tuple[Role, ...] = ()
-    agent: str = ""
-    folder: str = ""
-    source: str = "code"
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,12 +105,53 @@ class Matrix:
             ]
         )
 
+    @property
+    def roles(self) -> tuple[Role, ...]:
+        """The declared roles."""
+        return self._roles
+
+    def agents(self) -> set[str]:
+        """Every agent that a rule or role names; patterns as one imagined agent of theirs."""
+        patterns = {p for layer in self.layers for rule in layer.rules for p in rule.agents}
+        patterns |= {p for role in self._roles for p in role.agents}
+        patterns |= {layer.agent for layer in self.layers if layer.agent}
+        return {"any" if p == "*" else p.replace("/*", "/any") for p in patterns}
+
+    def speaking(
+        self, principal: Principal, spec: ToolSpec, arguments: Mapping[str, Json], origins: Mapping[str, Origin]
+    ) -> list[tuple[Rule, bool]]:
+        """Every rule that speaks about this agent and tool, and whether it applies to this call; for explanations."""
+        found = {}
+        for cell in self._compile(principal, spec):
+            for group in (*cell.denies, *cell.asks, *cell.allows):
+                for rule in group.rules:
+                    test = _allows if rule.decision == "allow" else _catches
+                    found[id(rule)] = (rule, test(rule, spec, arguments, origins))
+        return list(found.values())
+
+    def summary(self, principal: Principal, spec: ToolSpec) -> str:
+        """What the rules say before arguments are known: allow, ask, deny, or `allow?`, `ask?` where those decide."""
+        verdict, unsure = "allow", False
+        for cell in self._compile(principal, spec):
+            for rules, word in ((cell.denies, "deny"), (cell.asks, "ask")):
+                for rule in (rule for group in rules for rule in group.rules):
+                    if rule.arguments or cell.layer.folder:
+                        unsure = True
+                    elif word == "deny" or verdict == "allow":
+                        verdict = word
+            allows = [rule for group in cell.allows for rule in group.rules]
+            asks = any(group.rules for group in cell.asks)
+            if not allows and not asks and cell.outermost:
+                return "deny"
+            unsure = unsure or (bool(allows) and all(rule.arguments for rule in allows))
+        return verdict if verdict == "deny" or not unsure else f"{verdict}?"
+
     def roles_of(self, agent: str, tenant: str) -> frozenset[str]:
         """The roles an agent holds."""
         return frozenset(
             role.name
             for role in self._roles
-            if (not role.tenants or tenant in role.tenants) and any(_agent_matches(p, agent) for p in role.agents)
+            if (not role.tenants or tenant in role.tenants) and any(pattern_names_agent(p, agent) for p in role.agents)
         )
 
     def rule(
@@ -325,17 +260,6 @@ def _grouped(rules: Sequence[Rule], spec: ToolSpec) -> tuple[_Group, ...]:
         anywhere = Constraint(under=tuple(base for rule in members for base in rule.arguments[name].under))
         groups.append(_Group(name, spec.by_name[name].kind, anywhere, tuple(members)))
     return tuple(groups)
-
-
-def pattern_names_tool(pattern: str, spec: ToolSpec) -> bool:
-    """Whether `server.tool`, `server.*` or `*` means this tool."""
-    if pattern in ("*", spec.id):
-        return True
-    return pattern.endswith(".*") and spec.server == pattern[:-2]
-
-
-def _agent_matches(pattern: str, agent: str) -> bool:
-    return pattern in ("*", agent) or (pattern.endswith("/*") and agent.startswith(pattern[:-1]))
 
 
 def _touches(folder: str, spec: ToolSpec, arguments: Mapping[str, Json]) -> bool:

@@ -8,7 +8,7 @@
     decision = "allow"
     ```
 
-`[[role]]`, `[[combination]]` and `[plan]` stand in the same blocks.
+`[[role]]`, `[[combination]]`, `[[tool]]` and `[plan]` stand in the same blocks.
 """
 
 import re
@@ -27,7 +27,8 @@ from overnight.kernel.constraint import Constraint, check_domain
 from overnight.kernel.matrix import Layer, Role, Rule, RuleVerdict
 from overnight.kernel.rule_checks import check_patterns, check_reachable
 from overnight.kernel.toml_lines import TableLines, table_lines
-from overnight.kernel.tool import Effect
+from overnight.kernel.tool import Effect, ToolSpec
+from overnight.kernel.tool_text import ToolText, declared_tool
 
 _T = TypeVar("_T")
 _OPENING = re.compile(r"^(?P<fence>`{3,}|~{3,})\s*permissions\s*$")
@@ -138,11 +139,13 @@ class Rulebook:
     Attributes:
         layer: its rules and roles.
         combinations: its rules over history; they hold everywhere.
+        tools: its declarations of tools.
         plan_words: `[plan]`: words of a request that plan a tool; empty means no planner.
     """
 
     layer: Layer
     combinations: tuple[Combination, ...] = ()
+    tools: tuple[ToolSpec, ...] = ()
     plan_words: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
@@ -161,15 +164,17 @@ def parse(text: str, source: str, *, agent: str = "", folder: str = "") -> Ruleb
     rules: list[Rule] = []
     roles: list[Role] = []
     combinations: list[Combination] = []
+    tools: list[ToolSpec] = []
     words: dict[str, tuple[str, ...]] = {}
     for block, first_line in blocks(text, source):
         data = _toml(block, source, first_line)
         tables = table_lines(block)
         for key in data:
-            if key not in ("rule", "role", "combination", "plan"):
+            if key not in ("rule", "role", "combination", "tool", "plan"):
                 line = first_line + tables[""][0].keys.get(key, tables.get(key, [TableLines(1)])[0].line) - 1
                 raise SettingsError(
-                    f"{source}:{line}: unknown table {key!r}", hint="known: [[rule]], [[role]], [[combination]], [plan]"
+                    f"{source}:{line}: unknown table {key!r}",
+                    hint="known: [[rule]], [[role]], [[combination]], [[tool]], [plan]",
                 )
         for text_, at in _tables(_RuleText, "rule", data, tables, source, first_line):
             rules.append(_rule(text_, at))
@@ -179,6 +184,8 @@ def parse(text: str, source: str, *, agent: str = "", folder: str = "") -> Ruleb
             roles.append(Role(role_text.name, role_text.agents, role_text.tenants, role_text.rights, at))
         for combo, at in _tables(_CombinationText, "combination", data, tables, source, first_line):
             combinations.append(_combination(combo, at))
+        for tool, at in _tables(ToolText, "tool", data, tables, source, first_line):
+            tools.append(declared_tool(tool, at))
         words.update(_plan(data.get("plan", {}), source, first_line))
     for rule in rules:
         check_patterns(rule)
@@ -186,7 +193,7 @@ def parse(text: str, source: str, *, agent: str = "", folder: str = "") -> Ruleb
         check_patterns(role)
     check_reachable(rules, {role.name for role in roles} if not (agent or folder) else None)
     layer = Layer(tuple(rules), tuple(roles), agent, str(PurePosixPath(folder)) if folder else "", source)
-    return Rulebook(layer, tuple(combinations), words)
+    return Rulebook(layer, tuple(combinations), tuple(tools), words)
 
 
 def blocks(text: str, source: str) -> list[tuple[str, int]]:

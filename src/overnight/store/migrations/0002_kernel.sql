@@ -112,5 +112,6 @@ CREATE TABLE trusted_files (
     sha256 TEXT NOT NULL,
     content BLOB NOT NULL,
     trusted_at REAL NOT NULL,
-    trusted_by TEXT NOT NULL         -- id of the approver's key, or 'first run at a terminal'
+    trusted_by TEXT NOT NULL,        -- name of the approver, or 'first run at a terminal'
+    signature TEXT NOT NULL          -- Ed25519 by a key outside the workspace, hex; without it the row counts nothing
 );

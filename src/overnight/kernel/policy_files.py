@@ -1,0 +1,65 @@
+"""The policy in force: every trusted AGENTS.md of a workspace, compiled together."""
+
+from collections.abc import Sequence
+from pathlib import PurePosixPath
+
+from overnight.core.errors import SettingsError
+from overnight.kernel.breaker import fragments
+from overnight.kernel.combination import Combination
+from overnight.kernel.decide import Policy
+from overnight.kernel.matrix import Layer, Matrix, Rule
+from overnight.kernel.rulebook import Rulebook, narrowest, parse
+from overnight.kernel.tool import ToolSpec
+from overnight.kernel.trust import Trust
+
+
+def rulebook(path: str, text: str) -> Rulebook:
+    """The rules of one AGENTS.md file, narrowing what its place says: an agent, a folder, or for the root, nothing.
+
+    Raises:
+        SettingsError: with the line of the mistake.
+    """
+    place = PurePosixPath(path).parent
+    if len(place.parts) == 2 and place.parts[0] == "agents":
+        return parse(text, path, agent=place.name)
+    return parse(text, path, folder="" if str(place) == "." else str(place))
+
+
+def policy_in_force(trust: Trust, extra: Sequence[Rule] = (), *, destructive_quorum: bool = False) -> Policy:
+    """What the trusted copies say together.
+
+    Args:
+        trust: of the workspace.
+        extra: further rules of the outermost layer, made by code from what is trusted as well: `program.md`.
+        destructive_quorum: destructive calls that ask need two approvers.
+
+    Raises:
+        SettingsError: a trusted file has a mistake; nothing may run until it is mended and trusted.
+        StoreError: a trusted copy was tampered with.
+    """
+    layers: list[Layer] = []
+    combinations: list[Combination] = []
+    words: dict[str, tuple[str, ...]] = {}
+    tools: list[ToolSpec] = []
+    for path in trust.paths():
+        if PurePosixPath(path).name != "AGENTS.md":
+            continue
+        content = trust.in_force(path)
+        try:
+            text = (content or b"").decode("utf-8")
+        except UnicodeDecodeError as problem:
+            raise SettingsError(f"{path}: not UTF-8 at byte {problem.start}", hint="save it as UTF-8") from None
+        book = rulebook(path, text)
+        if book.layer.rules or book.layer.roles:
+            layers.append(book.layer)
+        combinations += book.combinations
+        words.update(book.plan_words)
+        tools += book.tools
+    ordered = narrowest(layers)
+    inner = tuple(layer for layer in ordered if layer.folder or layer.agent)
+    root = next((layer for layer in ordered if layer not in inner), Layer(()))
+    # Without a root file nothing grants: a nested one must not become the outermost by being alone.
+    outermost = Layer((*root.rules, *extra), root.roles, source=root.source)
+    return Policy(
+        Matrix((outermost, *inner)), (*combinations, *fragments(combinations)), words, tuple(tools), destructive_quorum
+    )

@@ -1,0 +1,195 @@
+"""What the gate would decide, for people who write rules: nothing runs, nothing an agent could use is made."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from overnight.core.errors import NotFound, UsageError
+from overnight.kernel.approvals import Approvals
+from overnight.kernel.canonical import Json
+from overnight.kernel.catalogue import Catalogue
+from overnight.kernel.decide import Decider, History, Policy
+from overnight.kernel.decision import Decision
+from overnight.kernel.file_tools import SPECS
+from overnight.kernel.keys import SigningKey, config_folder, outside
+from overnight.kernel.label import Label
+from overnight.kernel.matrix import Matrix, Rule
+from overnight.kernel.parts import Parts, open_parts
+from overnight.kernel.paths import PathRoot
+from overnight.kernel.plan import Plan, WordPlanner
+from overnight.kernel.policy_files import policy_in_force, rulebook
+from overnight.kernel.provenance import Provenance
+from overnight.kernel.rule_checks import check_known
+from overnight.kernel.session import Principal, Session
+from overnight.kernel.sessions import Sessions
+from overnight.kernel.tool import ToolSpec
+from overnight.kernel.trust import Trust, Waiting
+from overnight.store.database import Database
+
+
+class Place(Protocol):
+    """A workspace: its folder and its database."""
+
+    @property
+    def folder(self) -> Path:
+        """The folder."""
+
+    @property
+    def database(self) -> Database:
+        """The database."""
+
+
+@dataclass
+class Simulation:
+    """The rules of a workspace as they stand, without an agent."""
+
+    trust: Trust
+    parts: Parts
+    policy: Policy
+    catalogue: Catalogue
+    decider: Decider
+
+    @classmethod
+    def open(cls, place: Place, *, compile_rules: bool = True, tools: Sequence[ToolSpec] = SPECS) -> "Simulation":
+        """Open a workspace's rules. Without `compile_rules` only `trust` is usable: mistakes must be mendable.
+
+        Raises:
+            SettingsError: the rules in force have a mistake.
+        """
+        folder = outside(config_folder(), place.folder)
+        parts = open_parts(place.folder, place.database)
+        trust = Trust(place.folder, place.database, parts.journal, SigningKey.open(folder, "trust"))
+        try:
+            policy = policy_in_force(trust) if compile_rules else Policy(Matrix(()))
+            catalogue = Catalogue()
+            for spec in (*tools, *policy.tools):
+                catalogue.add(spec)
+        except BaseException:
+            parts.journal.close()
+            raise
+        return cls(trust, parts, policy, catalogue, Decider(catalogue, PathRoot(place.folder), policy))
+
+    def close(self) -> None:
+        """Write what waits."""
+        self.parts.journal.close()
+
+    def decide(
+        self,
+        agent: str,
+        tenant: str,
+        tool: str,
+        arguments: Mapping[str, Json],
+        request: str = "",
+        labels: Mapping[str, Label] | None = None,
+        session_id: str | None = None,
+    ) -> Decision:
+        """What would be decided; with a session's id, after what that session's tree has done.
+
+        Raises:
+            UsageError: the agent or tenant cannot be one.
+            NotFound: there is no such session.
+        """
+        principal = Principal(agent, tenant)
+        sessions = Sessions(self.parts.database)
+        plan: Plan | None = None
+        if session_id is not None:
+            session = sessions.load(session_id)
+            if session.principal != principal:
+                raise UsageError(
+                    f"{session_id} is a session of {session.principal.agent}, not of {agent}", hint="name its own agent"
+                )
+            history, plan = sessions.history(session), sessions.plan(session)
+            if request:
+                history.provenance.typed(request)
+        else:
+            history = History("", Provenance(request))
+            if request and self.policy.plan_words:
+                plan = Plan(tuple(WordPlanner(self.policy.plan_words).plan(request, self.catalogue.specs)))
+        sessions.read_states(history, self.policy.combinations, principal)
+        return self.decider.decide(principal, history, tool, arguments, plan=plan, simulate=labels)
+
+    def ask(self, decision: Decision, tenant: str, session_id: str | None) -> Decision:
+        """Put an `ask` into the inbox, so that it can be answered before the agent asks."""
+        principal = Principal(decision.agent, tenant)
+        name = session_id or ""
+        session = Session(name, principal, name, None, "")
+        spec = self.catalogue.resolve(decision.tool)
+        needed = 2 if spec.effect == "destructive" and self.policy.destructive_quorum else 1
+        item = Approvals(self.parts.inbox).ask(session, spec, decision, reason="overnight gate check", needed=needed)
+        return replace(decision, approval_id=item.id)
+
+    def explain(
+        self,
+        agent: str,
+        tenant: str,
+        tool: str,
+        arguments: Mapping[str, Json],
+        request: str = "",
+        labels: Mapping[str, Label] | None = None,
+        session_id: str | None = None,
+    ) -> dict[str, Any]:
+        """The decision with everything that led to it: JSON."""
+        decision = self.decide(agent, tenant, tool, arguments, request, labels, session_id)
+        document: dict[str, Any] = dict(decision.to_json())
+        document["origins"] = {
+            name: {"label": origin.label, "confidentiality": origin.confidentiality, "source": origin.source}
+            for name, origin in decision.origins.items()
+        }
+        principal = Principal(agent, tenant)
+        document["roles"] = sorted(self.policy.matrix.roles_of(agent, tenant))
+        document["rules"] = []
+        if decision.version:
+            spec = self.catalogue.resolve(decision.tool).as_called(decision.arguments)
+            document["rules"] = [
+                {"where": rule.where, "decision": rule.decision, "applies": applies, "why": rule.why}
+                for rule, applies in self.policy.matrix.speaking(principal, spec, decision.arguments, decision.origins)
+            ]
+        return document
+
+    def matrix(self) -> dict[str, Any]:
+        """Every agent that rules name, by every tool: JSON. `?` where it depends on the arguments."""
+        agents = sorted(self.policy.matrix.agents())
+        cells = []
+        for agent in agents:
+            principal = Principal(agent, "default")
+            for spec in self.catalogue.specs:
+                cells.append(
+                    {
+                        "agent": agent,
+                        "tool": spec.id,
+                        "effect": spec.effect,
+                        "decision": self.policy.matrix.summary(principal, spec),
+                    }
+                )
+        roles = [
+            {"role": role.name, "agents": list(role.agents), "tenants": list(role.tenants),
+             "rights": {family: list(effects) for family, effects in role.rights.items()}}
+            for role in self.policy.matrix.roles
+        ]  # fmt: skip
+        return {"policy": self.policy.hash, "cells": cells, "roles": roles, "agents": agents}
+
+    def check_rules(self, waiting: Sequence[Waiting]) -> None:
+        """Refuse to trust AGENTS.md files that could not be loaded afterwards.
+
+        Raises:
+            SettingsError: with the line of the mistake.
+            NotFound: a file has gone since it was shown.
+        """
+        specs = Catalogue()
+        rules: list[Rule] = []
+        for spec in SPECS:
+            specs.add(spec)
+        for item in waiting:
+            if not item.path.endswith("AGENTS.md") or not item.sha256:
+                continue
+            content = self.trust.current(item.path)
+            if content is None:
+                raise NotFound(f"{item.path} has gone", hint="look again")
+            book = rulebook(item.path, content.decode("utf-8"))
+            rules += book.layer.rules
+            for spec in book.tools:
+                specs.add(spec)
+        known = {spec.server for spec in specs.specs}
+        later = {pattern.partition(".")[0] for rule in rules for pattern in rule.tools} - known
+        check_known(rules, specs, frozenset(later))

@@ -123,7 +123,7 @@ class Rollback:
                 if here == before:
                     continue
                 if after is not None and here != (after or ABSENT):
-                    conflicts.append(self._conflict(change.object, actions))
+                    conflicts.append(self._conflict(change.object, here, actions))
                 steps.append(_restoring(action, change.object, before, here))
                 now[change.object] = before
         return RollbackPlan(target, tuple(steps), tuple(dict.fromkeys(conflicts)), tuple(irreversible))
@@ -234,16 +234,18 @@ class Rollback:
         kind, _, name = thing.partition(":")
         return ref_id(self._repository, name) if kind == "git" else content_id(self._paths, name)
 
-    def _conflict(self, thing: str, actions: Sequence[str]) -> str:
-        others = [
-            entry.action
+    def _conflict(self, thing: str, here: str, actions: Sequence[str]) -> str:
+        """Who left `thing` as it is `here`."""
+        changed = [
+            (entry.action, change.after or ABSENT)
             for entry in self._journal.entries(changed=True)
-            if entry.action not in actions and any(change.object == thing for change in entry.changes)
+            for change in entry.changes
+            if change.object == thing and entry.action not in actions
         ]
         name = thing.partition(":")[2]
-        return (
-            f"{name} was changed since by {others[-1]}" if others else f"{name} was changed since outside the journal"
-        )
+        if changed and changed[-1][1] == here:
+            return f"{name} was changed since by {changed[-1][0]}"
+        return f"{name} was changed since outside the journal"
 
 
 def _ref_back(arguments: Mapping[str, Json]) -> tuple[str, Mapping[str, Json]]:

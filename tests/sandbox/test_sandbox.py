@@ -230,6 +230,8 @@ def test_malformed_commands_are_refused(sandbox: Sandbox, make: Make, tmp_path: 
         replace(good, limits=replace(good.limits, wall_s=0)),
         replace(good, limits=replace(good.limits, memory_bytes=-1)),
         replace(good, mounts=(Mount(tmp_path / "missing", str(tmp_path / "missing")),)),
+        replace(good, mounts=(Mount(Path("relative"), "relative"),)),
+        replace(good, mounts=(Mount(Path("src"), "/src"),)),
         replace(good, mounts=(Mount(tmp_path, "/"),)),
         replace(good, mounts=(Mount(tmp_path, "/a/../b"),)),
         replace(good, network=True, hosts=("example.org",)),

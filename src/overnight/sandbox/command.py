@@ -21,7 +21,7 @@ class Mount:
     """A file or folder of the host that the command sees.
 
     Attributes:
-        source: where it is; must exist. Symlinks are followed.
+        source: where it is, absolute; must exist. Symlinks are followed.
         target: absolute path where the command sees it; a target may lie inside the target of an earlier mount.
             Where `Sandbox.remaps` is false it must equal `str(source)`.
         writable: the command may change it.
@@ -69,7 +69,7 @@ class Command:
         mounts: what it sees beyond the system and the Python installation that runs us; in order.
         network: it shares the host's network.
         hosts: `name` or `name:port` it may reach by HTTP(S) through our proxy, with `network` false; port 443 and 80
-            where none is named.
+            where none is named. `none` does not restrict.
         cpus: cores it may use; None is all of ours.
         stdin: what it can read.
     """
@@ -206,6 +206,8 @@ def _check_mount(mount: Mount, earlier: tuple[Mount, ...], *, remaps: bool) -> N
         raise UsageError(
             f"this sandbox cannot show {mount.source} at {mount.target}", hint="give each mount its own path as target"
         )
+    if not mount.source.is_absolute():
+        raise UsageError(f"mount source {mount.source} is relative", hint="give its absolute path: Path(…).resolve()")
     if not mount.source.exists():
         raise UsageError(f"{mount.source} does not exist", hint="mounts need an existing file or folder")
     for outer in earlier:

@@ -18,7 +18,7 @@ import prepare
 
 MODEL_BYTES = 8_000_000
 MAX_CONTEXT = 64
-WINDOWS, WINDOW = 128, 128  # bytes that are scored: 16,384 of about 1.5 MB held out
+WINDOWS, WINDOW = 96, 128  # bytes that are scored: 12,288 of about 1.5 MB held out
 SALT = 20261130  # which windows: known to this file only, and it is hidden
 
 

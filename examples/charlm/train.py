@@ -36,7 +36,8 @@ def main():
     squares = [np.zeros_like(param) for param in params]
     window = np.arange(CONTEXT + 1)
     begin, step, loss = time.process_time(), 0, 0.0
-    while (progress := (time.process_time() - begin) / (BUDGET_S - begin)) < 1:
+    while (used := time.process_time()) < BUDGET_S:
+        progress = (used - begin) / (BUDGET_S - begin)
         rate = LEARNING_RATE * min(1.0, (progress + 1e-3) / WARMUP) * (FINAL_RATE + (1 - FINAL_RATE) * (1 - progress))
         at = rng.integers(0, len(text) - CONTEXT - 1, BATCH)
         batch = text[at[:, None] + window].astype(np.intp)

@@ -40,6 +40,12 @@ def test_training_learns_and_more_time_learns_more(example: Examples) -> None:
     assert math.isfinite(charlm.score(holdout=True))
 
 
+def test_a_budget_too_small_to_begin_ends_all_the_same(example: Examples) -> None:
+    charlm = example("charlm")
+    charlm.produce(OVERNIGHT_BUDGET_S="0.001")
+    assert charlm.score() > 7
+
+
 def test_a_model_that_knows_nothing_needs_eight_bits_per_byte(example: Examples) -> None:
     charlm = example("charlm")
     save(charlm.folder, model())

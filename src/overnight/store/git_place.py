@@ -1,6 +1,9 @@
 """Where an arena folder lies in git: the enclosing repository, or a new one made in it."""
 
+import contextlib
+import fcntl
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -31,6 +34,27 @@ def find(folder: Path, *, create: bool) -> Place:
     folder = folder.resolve()
     if not folder.is_dir():
         raise GitError(f"{folder} is not a folder")
+    with _alone(folder):
+        return _find(folder, create)
+
+
+@contextlib.contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Two that find no repository at the same moment must not see each other's half-made one."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as problem:
+        raise GitError(f"{folder}: {problem.strerror}") from problem
+    try:
+        # Where the file system has no locks, two at the same moment are the person's to avoid.
+        with contextlib.suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _find(folder: Path, create: bool) -> Place:
     # Git itself looks for the repository, because that is where it checks whose repository it is (safe.directory).
     status, out = run(["rev-parse", "--is-inside-work-tree", "--is-inside-git-dir"], cwd=folder, expect=(0, 128))
     inside_tree, inside_git = [*out.split(), b"", b""][:2]

@@ -47,8 +47,6 @@ def _a(
     optional: bool = False,
     carries: Confidentiality | None = None,
 ) -> Argument:
-    if carries is None and kind in ("recipient", "id", "date", "flag"):
-        carries = "private"  # whom, what and when a call is about is known to the server that is called
     return Argument(name, type_, kind, not optional, needs, carries, of)
 
 
@@ -143,7 +141,7 @@ def _workspace() -> list[ToolSpec]:
         _t(s, "get_file_by_id", "read", _a("file_id", "id", of="file"), **file),  # type: ignore[arg-type]
         _t(s, "list_files", "read", **file),  # type: ignore[arg-type]
         _t(s, "search_files", "read", _a("query"), **file),  # type: ignore[arg-type]
-        _t(s, "share_file", "egress", _a("file_id", "id", of="file", carries="private"),
+        _t(s, "share_file", "egress", _a("file_id", "id", of="file"),
            _a("email", "recipient", needs="user"), _a("permission", "flag"), **file),  # type: ignore[arg-type]
     ]  # fmt: skip
 
@@ -189,7 +187,7 @@ def _slack() -> list[ToolSpec]:
         _t(s, "invite_user_to_slack", "egress", _a("user", "recipient"), _a("user_email", "recipient")),
         _t(s, "remove_user_from_slack", "destructive", _a("user", "recipient", needs="user")),
         # Fetching a page tells its owner the address, and that can hold anything: it is egress, whatever it is for.
-        _t(s, "get_webpage", "egress", _a("url", "url", carries="private"), content=frozenset({"web"})),
+        _t(s, "get_webpage", "egress", _a("url", "url"), content=frozenset({"web"})),
         _t(s, "post_webpage", "egress", _a("url", "url"), _a("content")),
     ]  # fmt: skip
 

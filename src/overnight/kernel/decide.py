@@ -17,7 +17,7 @@ from overnight.kernel.canonical import Json, content_hash
 from overnight.kernel.catalogue import Catalogue, UnknownTool
 from overnight.kernel.combination import START, Combination, State, fresh, stops
 from overnight.kernel.decision import Decision, Reason, Verdict
-from overnight.kernel.label import Confidentiality, Label, Origin, exceeds, satisfies
+from overnight.kernel.label import Label, Origin, exceeds, satisfies
 from overnight.kernel.matrix import Matrix, Ruling
 from overnight.kernel.paths import PathRoot
 from overnight.kernel.plan import Plan
@@ -137,6 +137,8 @@ class Decider:
             found += [("ask", ruling.rule, reason) for name, reason in suspect.items() if name not in ruling.bounded]
             found += self._confidentiality(spec, origins, ruling)
             found += self._combinations(principal, history, spec, final, origins)
+            if spec.effect == "destructive" and not spec.reversible:
+                found.append(("ask", ruling.rule, Reason("irreversible", f"what {spec.id} deletes cannot be restored")))
             if plan is not None and not plan.covers(spec):
                 sentence = f"{spec.id} is not in the plan that was made from the request alone"
                 found.append(("ask", "plan", Reason("outside_plan", sentence)))
@@ -199,12 +201,11 @@ class Decider:
     def _confidentiality(
         self, spec: ToolSpec, origins: Mapping[str, Origin], ruling: Ruling
     ) -> list[tuple[Verdict, str, Reason]]:
-        default: Confidentiality = "public" if spec.effect == "egress" else "secret"
         found: list[tuple[Verdict, str, Reason]] = []
         for name, origin in origins.items():
             if origin.confidentiality == "public":
                 continue
-            allowed = ruling.carries.get(name) or spec.by_name[name].carries or default
+            allowed = ruling.carries.get(name) or spec.by_name[name].may_carry(spec.effect)
             if exceeds(origin.confidentiality, allowed):
                 sentence = (
                     f"{name} of {spec.id} may carry what is {allowed}; "

@@ -28,6 +28,9 @@ CRITICAL_KINDS: frozenset[Kind] = frozenset(
 )
 """Kinds whose arguments need `system` integrity unless their declaration says otherwise."""
 
+PROSE_KINDS: frozenset[Kind] = frozenset({"text", "phrase", "message", "command", "password"})
+"""Kinds whose values can hold anything that a model has read."""
+
 _TRUST: dict[Label, int] = {"untrusted": 0, "system": 1, "user": 2}
 _NEEDS: dict[Integrity, int] = {"any": 0, "system": 1, "user": 2}
 _SECRECY: dict[Confidentiality, int] = {"public": 0, "private": 1, "secret": 2}

@@ -8,7 +8,7 @@ from typing import Literal
 
 from overnight.core.errors import UsageError
 from overnight.kernel.canonical import Json, content_hash
-from overnight.kernel.label import CRITICAL_KINDS, Confidentiality, Integrity, Kind, Label
+from overnight.kernel.label import CRITICAL_KINDS, PROSE_KINDS, Confidentiality, Integrity, Kind, Label
 
 Effect = Literal["read", "write", "egress", "commit", "destructive"]
 """`read` changes nothing; `write` changes the workspace; `egress` sends data out; `commit` binds the person (pays,
@@ -29,8 +29,9 @@ class Argument:
         kind: what the value means; decides how it is traced and compared.
         required: whether a call without it is refused.
         integrity: the label it needs; None takes `system` for critical kinds and `any` for the others.
-        carries: the highest confidentiality it may be given; None is `public` when the tool's effect is `egress` and
-            `secret` otherwise.
+        carries: the highest confidentiality it may be given. None is `secret` unless the tool's effect is `egress`; then
+            it is `public` for prose, and `private` for what says whom, what and when a call is about: the other side
+            learns that anyway, and a value of the wrong origin is asked about.
         of: what an id or name identifies, e.g. `file`; one of a `file` never stands for one of an `event`.
     """
 
@@ -48,6 +49,14 @@ class Argument:
         if self.integrity is not None:
             return self.integrity
         return "system" if self.kind in CRITICAL_KINDS else "any"
+
+    def may_carry(self, effect: Effect) -> Confidentiality:
+        """The highest confidentiality it may be given in a call of this effect, resolved."""
+        if self.carries is not None:
+            return self.carries
+        if effect != "egress":
+            return "secret"
+        return "public" if self.kind in PROSE_KINDS else "private"
 
     @property
     def critical(self) -> bool:

@@ -53,3 +53,9 @@ def test_network_only_when_asked(landlock: Sandbox, make: Make) -> None:
         port = str(listener.getsockname()[1])
         assert landlock.run(make(sys.executable, "-c", code, port)).stdout == b""
         assert landlock.run(make(sys.executable, "-c", code, port, network=True)).stdout == b"in\n"
+
+
+@pytest.mark.slow
+def test_environments_can_be_made(landlock: Sandbox, make: Make) -> None:
+    finished = landlock.run(make("sh", "-c", f"{sys.executable} -m venv env && env/bin/python -m pip --version"))
+    assert finished.stdout.startswith(b"pip "), finished.stderr

@@ -32,7 +32,11 @@ _PROC = """
     cpuinfo meminfo stat loadavg uptime version filesystems sys/vm/overcommit_memory sys/vm/mmap_min_addr
     sys/kernel/osrelease sys/kernel/ngroups_max sys/kernel/pid_max sys/kernel/cap_last_cap
 """
-_ETC = ("passwd", "group", "nsswitch.conf")
+# A file that exists but cannot be opened makes programs fail where a missing one would not (pip, git, ssl).
+_ETC = """
+    passwd group nsswitch.conf os-release debian_version lsb-release redhat-release mime.types hosts host.conf
+    ssl/openssl.cnf gitconfig
+"""
 _DEVICES = ("null", "zero", "full", "random", "urandom")
 
 
@@ -113,7 +117,7 @@ def _rules(command: Command, ports: tuple[int, ...]) -> Mapping[str, object]:
         *parts.binds,
         *parts.files,
         *(f"/proc/{name}" for name in _PROC.split()),
-        *(f"/etc/{name}" for name in _ETC),
+        *(f"/etc/{name}" for name in _ETC.split()),
     ]
     if command.network or command.hosts:
         read += parts.tls

@@ -26,7 +26,7 @@ from biscuit_auth import (
 )
 
 from overnight.core.errors import Refused, UsageError
-from overnight.kernel.canonical import Json
+from overnight.kernel.canonical import Json, content_hash
 from overnight.kernel.grant_terms import Bound, Terms, call_facts
 from overnight.kernel.keys import SigningKey
 from overnight.kernel.session import Principal
@@ -54,7 +54,8 @@ _CHILD = re.compile(r'child\("([a-z0-9][a-z0-9_-]{0,62})"\);')
 _EXPIRY = re.compile(r"check if time\(\$now\), \$now < (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ);")
 _CALL = re.compile(rf"check if (?:policy\({_TEXT}\)|tool\(\$t\), {_TOOLS});")
 _BOUND = re.compile(
-    rf"check all (?:arg\({_TEXT}, \$x\), {_ITEM}(?: \|\| {_ITEM})*|number\({_TEXT}, \$x\), \$x <= -?\d+)"
+    rf"check all (?:arg\((?P<text>{_TEXT}), \$x\), {_ITEM}(?: \|\| {_ITEM})*"
+    rf"|number\((?P<number>{_TEXT}), \$x\), \$x <= -?\d+)"
     rf"(?: or tool\(\$t\), !\({_TOOLS}\))?;"
 )
 
@@ -78,7 +79,7 @@ class Grant:
 class _Checked:
     grant: Grant
     biscuit: Biscuit
-    steady: bool  # only the tool, the policy, expiry and revocation decide: no limits on arguments
+    bounded: frozenset[str]  # the arguments that the grant limits
 
 
 class Grants:
@@ -91,7 +92,7 @@ class Grants:
         self._public = _public_key(key.public)
         self.public = key.public
         self._tokens: OrderedDict[str, _Checked] = OrderedDict()
-        self._allowed: OrderedDict[tuple[str, str, str], None] = OrderedDict()
+        self._allowed: OrderedDict[tuple[str, str, str, str], None] = OrderedDict()
         self._lock = threading.Lock()
 
     def mint(self, principal: Principal, terms: Terms) -> str:
@@ -129,15 +130,21 @@ class Grants:
             Refused: it does not, for whatever reason; the reason starts with `grant_`.
         """
         found = self._current(token)
-        key = (token, tool, policy)
+        given = {name: value for name, value in arguments.items() if name in found.bounded}
+        # Nothing else decides: each line of a grant has a known form, and expiry and revocation were checked just now.
+        try:
+            key = (token, tool, policy, content_hash(given) if given else "")
+        except UsageError as problem:
+            raise Refused(
+                f"the arguments of {tool} cannot be judged", reason="grant_denies", hint=problem.message
+            ) from None
         with self._lock:
-            # Only allowed calls of steady tokens are in there; expiry and revocation were checked just now.
             if key in self._allowed:
                 self._allowed.move_to_end(key)
                 return found.grant
         try:
             builder = _authorizer()
-            call_facts(builder, tool, arguments, policy)
+            call_facts(builder, tool, given, policy)
             builder.build(found.biscuit).authorize()
         except (KeyboardInterrupt, SystemExit):
             raise
@@ -147,8 +154,7 @@ class Grants:
                 reason="grant_denies",
                 hint=_brief(problem),
             ) from None
-        if found.steady:
-            self._remember(key)
+        self._remember(key)
         return found.grant
 
     def revoke(self, token: str, why: str) -> None:
@@ -163,7 +169,7 @@ class Grants:
             (checked.grant.revocations[-1], why, time.time()),
         )
 
-    def _remember(self, key: tuple[str, str, str]) -> None:
+    def _remember(self, key: tuple[str, str, str, str]) -> None:
         with self._lock:
             self._allowed[key] = None
             if len(self._allowed) > _CACHED:
@@ -248,17 +254,17 @@ def _check(token: str, public: PublicKey) -> _Checked:
     blocks = biscuit.block_count()
     if blocks > _BLOCK_LIMIT or any(biscuit.block_external_key(index) is not None for index in range(blocks)):
         raise UsageError("a grant has at most nine blocks, and none signed by others")
-    children, expiries, steady = [], [], True
+    children, expiries, bounded = [], [], set()
     for index in range(blocks):
         for number, line in enumerate(biscuit.block_source(index).rstrip("\n").split("\n")):
             child = _CHILD.fullmatch(line) if index and not number else None
-            expiry = _EXPIRY.fullmatch(line)
+            expiry, bound = _EXPIRY.fullmatch(line), _BOUND.fullmatch(line)
             if child is not None:
                 children.append(child[1])
             elif expiry is not None:
                 expiries.append(datetime.fromisoformat(expiry[1]).timestamp())
-            elif _BOUND.fullmatch(line) is not None:
-                steady = False
+            elif bound is not None:
+                bounded.add((bound["text"] or bound["number"])[1:-1])
             elif _CALL.fullmatch(line) is None and (index or _ISSUER.fullmatch(line) is None):
                 raise UsageError(f"a grant holds a line of unknown form: {line[:80]!r}")
     # Facts of appended blocks are not seen by this query: nobody but the issuer says who the principal is.
@@ -268,7 +274,7 @@ def _check(token: str, public: PublicKey) -> _Checked:
     agent, tenant = facts[0].terms
     principal = Principal("/".join([agent, *children]), tenant)
     grant = Grant(principal, tuple(biscuit.revocation_ids), min(expiries, default=None))
-    return _Checked(grant, biscuit, steady)
+    return _Checked(grant, biscuit, frozenset(bounded))
 
 
 def _authorizer() -> AuthorizerBuilder:

@@ -29,7 +29,7 @@ class Argument:
         kind: what the value means; decides how it is traced and compared.
         required: whether a call without it is refused.
         integrity: the label it needs; None takes `system` for critical kinds and `any` for the others.
-        carries: the highest confidentiality it may be given. None is `secret` unless the tool's effect is `egress`; then
+        carries: the highest confidentiality it may be given. None is `secret` unless the effect is `egress`; then
             it is `public` for prose, and `private` for what says whom, what and when a call is about: the other side
             learns that anyway, and a value of the wrong origin is asked about.
         of: what an id or name identifies, e.g. `file`; one of a `file` never stands for one of an `event`.

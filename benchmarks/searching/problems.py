@@ -155,7 +155,7 @@ PROBLEMS: tuple[Synthetic | Example, ...] = (
     Synthetic("mixed", MIXED, mixed),
     Synthetic("bowl, noise 2 %", BOWL, bowl, noise=0.02, evaluations=300),
     Synthetic("mixed, noise 5 %", MIXED, mixed, noise=0.05, evaluations=300),
-    Example("charlm", "train.py", "minimize", "val_bpb", 0.3),
+    Example("charlm", "train.py", "minimize", "val_bpb", 0.8),
     Example("digits", "train.py", "maximize", "accuracy", 2.0, 20),
     Example("packing", "pack.py", "maximize", "sum_radii", 0.3),
     Example("speed", "primes.py", "minimize", "relative_time", 2.0, 20),

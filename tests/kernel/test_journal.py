@@ -157,6 +157,23 @@ def test_a_journal_that_cannot_be_written_says_so_to_everyone_and_recovers(
     assert journal.verify().ok
 
 
+def test_a_head_that_cannot_be_left_outside_stops_who_waits_and_doubles_nothing(journal: Journal, config: Path) -> None:
+    head = config / "journals" / f"{journal.id}.head"
+    kept = head.read_bytes()
+    head.unlink()
+    head.mkdir()
+    later = journal.append(note("later"), durable=False)
+    with pytest.raises(StoreError, match="cannot write"):
+        journal.append(note("now"))
+    head.rmdir()
+    head.write_bytes(kept)
+    head.chmod(0o600)
+    journal.append(note("again"))
+    assert later.wait().first == 2
+    assert texts(journal) == ["later", "now", "again"]
+    assert journal.verify().ok
+
+
 def test_accepted_entries_that_can_never_be_written_are_an_error_at_the_end(database: Database) -> None:
     journal = Journal.open(database)
     database.execute("CREATE TRIGGER broken BEFORE INSERT ON journal_entries BEGIN SELECT RAISE(ABORT, 'no'); END")

@@ -132,11 +132,11 @@ def test_every_insertion_is_found(template: Template, seq: int) -> None:
         "insert",
         f"UPDATE journal_entries SET seq = -(seq + 1) WHERE seq >= {seq}",
         "UPDATE journal_entries SET seq = -seq WHERE seq < 0",
-        f"INSERT INTO journal_entries SELECT {seq}, {names} FROM journal_entries WHERE seq = {seq - 1 if seq > 1 else 2}",
+        f"INSERT INTO journal_entries SELECT {seq}, {names} FROM journal_entries WHERE seq = {seq - 1 if seq > 1 else 3}",
     )
     found = template.check(database)
     assert not found.ok
-    assert found.first_bad == (seq if seq else 0)
+    assert found.first_bad == seq
 
 
 def heads_up_to(size: int, template: Template) -> list[str | tuple[str, tuple[object, ...]]]:

@@ -106,7 +106,7 @@ class Journal(JournalReader):
         return self._key.public
 
     def append(self, *drafts: Draft, durable: bool = True) -> Receipt:
-        """Add entries, adjacent and in this order.
+        """Add entries, adjacent and in this order. Not within a transaction: the writer would wait for its end.
 
         Args:
             drafts: at least one.
@@ -148,6 +148,7 @@ class Journal(JournalReader):
     def _commit(self, batch: Sequence[Receipt]) -> None:
         filled = [receipt for receipt in batch if receipt.rows]
         firsts: dict[int, int] = {}
+        head: Head | None = None
         if filled:
             with self._database.transaction():
                 position = self._newest()
@@ -159,9 +160,17 @@ class Journal(JournalReader):
                     first += len(receipt.rows)
                 position, head = self._write(position, [receipt.rows for receipt in filled])
             self._position = position
-            self._flush(head)
+        problem = None
+        try:
+            self._flush(self.head() if head is None else head)
+        except StoreError as failure:
+            problem = failure
         for receipt in batch:
-            receipt.settle(firsts.get(id(receipt), 0))
+            if problem is not None and receipt.durable:
+                # It is written, but nobody can say that it would outlive a power cut: who asked for that must not act.
+                receipt.fail(problem)
+            else:
+                receipt.settle(firsts.get(id(receipt), 0))
 
     def _flush(self, head: Head) -> None:
         # In this order: a head outside must never promise what a power cut could take from the database.

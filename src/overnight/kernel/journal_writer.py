@@ -43,7 +43,7 @@ class Receipt:
         """Return when the entries are on the disk.
 
         Raises:
-            StoreError: they could not be written; they are not in the journal.
+            StoreError: they could not be written, or not flushed to the disk.
         """
         with self._done:
             pass
@@ -76,7 +76,7 @@ class GroupCommit:
     """Runs `commit` on its own thread for whatever waits. Any thread may hand in; order of handing in is kept."""
 
     def __init__(self, commit: Callable[[Sequence[Receipt]], None]) -> None:
-        """`commit` settles every receipt it is given, or raises and has written none of them."""
+        """`commit` settles or fails every receipt it is given, or raises and has written none of them."""
         self._commit = commit
         self._queue: deque[Receipt] = deque()
         self._waiting = 0

@@ -9,7 +9,7 @@ import http
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, cast
 
 import httptools
 
@@ -73,6 +73,10 @@ class Reply:
         self.ended = True
         if self._chunked:
             self._connection.write(b"0\r\n\r\n")
+
+    def abort(self) -> None:
+        """Cut the connection."""
+        self._connection.abort()
 
     @property
     def keeps_connection(self) -> bool:
@@ -155,8 +159,7 @@ class _Connection(asyncio.Protocol):
         self.writable: asyncio.Future[None] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)
         self._server.connections.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:

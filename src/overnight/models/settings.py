@@ -9,7 +9,7 @@ from overnight.core import schema
 from overnight.core.clock import parse_duration_s
 from overnight.core.errors import SettingsError
 from overnight.kernel.limits import Dimension, Limit, Unit, Window
-from overnight.models.upstream_http import Target
+from overnight.models.upstream_target import Target
 
 ProviderKind = Literal["openai", "openai-compatible", "anthropic"]
 """`openai` serves chat, responses and embeddings, `openai-compatible` chat and embeddings, `anthropic` messages."""

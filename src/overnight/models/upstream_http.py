@@ -1,15 +1,15 @@
-"""The HTTP/1.1 client towards providers: kept-alive connections, streamed bodies, timeouts. No redirects, no cookies."""
+"""The HTTP/1.1 client towards providers: kept-alive connections, streams, timeouts; no redirects, no cookies."""
 
 import asyncio
 import ssl
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final
-from urllib.parse import urlsplit
+from typing import Final, cast
 
 import httptools
+
+from overnight.models.upstream_target import Target, Timeouts
 
 _HIGH_WATER_BYTES: Final = 1024 * 1024
 _LARGEST_BODY_BYTES: Final = 256 * 1024 * 1024
@@ -27,32 +27,6 @@ class ConnectionFailed(Exception):
 
 class TimedOut(ConnectionFailed):
     """Nothing was heard for too long."""
-
-
-@dataclass(frozen=True, slots=True)
-class Timeouts:
-    """In seconds: to connect, to the first byte of the answer, and between its pieces."""
-
-    connect_s: float = 10.0
-    first_s: float = 600.0
-    idle_s: float = 120.0
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """Where a host is: parsed once, used for every request."""
-
-    tls: bool
-    host: str
-    port: int
-    path: str
-
-    @classmethod
-    def of(cls, url: str) -> "Target":
-        """The target of an http or https URL."""
-        parts = urlsplit(url)
-        tls = parts.scheme == "https"
-        return cls(tls, parts.hostname or "", parts.port or (443 if tls else 80), parts.path.rstrip("/"))
 
 
 class Answer:
@@ -213,8 +187,7 @@ class _Connection(asyncio.Protocol):
             self._transport = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None

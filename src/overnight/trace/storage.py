@@ -76,7 +76,7 @@ class TraceStore:
         """
         if len(content) > LONGEST_ROW_BYTES:
             return self._blobs.put(content)
-        name = hashlib.sha256(content).hexdigest()
+        name = body_name(content)
         packed = _RAW + content
         if len(content) >= _SHORTEST_PACKED_BYTES:
             packed = min(packed, _DEFLATED + zlib.compress(content, 1), key=len)
@@ -129,7 +129,8 @@ class TraceStore:
         """The traces with the newest spans, newest first."""
         rows = self.database.rows(
             "SELECT trace, MIN(started_us) AS started, MAX(ended_us) AS ended, COUNT(*) AS spans,"
-            " SUM(status = 'error') AS errors, MAX(seq) AS newest FROM spans GROUP BY trace ORDER BY newest DESC LIMIT ?",
+            " SUM(status = 'error') AS errors, MAX(seq) AS newest"
+            " FROM spans GROUP BY trace ORDER BY newest DESC LIMIT ?",
             (limit,),
         )
         return [self._summary(row) for row in rows]
@@ -157,6 +158,11 @@ class TraceStore:
             calls["o"] or 0,
             (calls["c"] or 0) / 1e9,
         )
+
+
+def body_name(content: bytes) -> str:
+    """The name under which `content` is kept: its SHA-256 in hex."""
+    return hashlib.sha256(content).hexdigest()
 
 
 def _span(row: sqlite3.Row) -> Span:

@@ -13,6 +13,7 @@ from overnight.core.clock import parse_duration_s
 from overnight.core.errors import SettingsError, UsageError
 from overnight.loop.authors.command import CommandSettings
 from overnight.loop.start import Isolation
+from overnight.models.settings import GatewaySettings, ProviderSettings, ReleaseSettings
 
 FILE = "overnight.toml"
 
@@ -69,6 +70,9 @@ class Settings:
     sandbox: SandboxSettings = field(default_factory=SandboxSettings)
     retention: RetentionSettings = field(default_factory=RetentionSettings)
     authors: Mapping[str, CommandSettings] = field(default_factory=dict)
+    providers: Mapping[str, ProviderSettings] = field(default_factory=dict)
+    models: Mapping[str, ReleaseSettings] = field(default_factory=dict)
+    gateway: GatewaySettings = field(default_factory=GatewaySettings)
 
 
 @dataclass(frozen=True)
@@ -104,7 +108,13 @@ def load(folder: Path, environment: Mapping[str, str] | None = None, text: str |
         raise SettingsError(f"cannot read {path}: {problem.strerror}") from problem
     data = {name: dict(value) if isinstance(value, dict) else value for name, value in raw.items()}
     origins: dict[str, str] = {}
-    for section, kind in (("run", RunSettings), ("sandbox", SandboxSettings), ("retention", RetentionSettings)):
+    sections = {
+        "run": RunSettings,
+        "sandbox": SandboxSettings,
+        "retention": RetentionSettings,
+        "gateway": GatewaySettings,
+    }
+    for section, kind in sections.items():
         table = data.get(section, {})
         for item in dataclasses.fields(kind):
             key = item.name.rstrip("_")

@@ -35,6 +35,7 @@ class Chat:
     path = "/chat/completions"
 
     def parse(self, body: Body) -> Request:
+        """See `Wire`."""
         system: list[str] = []
         messages: list[Message] = []
         for n, raw in enumerate(listed(body.get("messages"), "messages")):
@@ -66,6 +67,7 @@ class Chat:
         )
 
     def forward(self, body: Body, ask: Ask) -> dict[str, Any]:
+        """See `Wire`."""
         sent = {**body, **ask.params, "model": ask.model}
         if sent.get("max_completion_tokens") is None and sent.get("max_tokens") is None:
             sent["max_completion_tokens" if ask.kind == "openai" else "max_tokens"] = ask.max_tokens
@@ -75,6 +77,7 @@ class Chat:
         return sent
 
     def render(self, request: Request, ask: Ask) -> dict[str, Any]:
+        """See `Wire`."""
         messages: list[dict[str, Any]] = [{"role": "system", "content": item} for item in request.system]
         for message in request.messages:
             messages += _render(message)
@@ -106,6 +109,7 @@ class Chat:
         return self.forward(sent, ask)
 
     def parse_answer(self, body: Body) -> Answer:
+        """See `Wire`."""
         choices = body.get("choices")
         choice = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else {}
         message = choice.get("message")
@@ -116,6 +120,7 @@ class Chat:
         return Answer(str(body.get("id", "")), str(body.get("model", "")), parts, finish, usage_of(body.get("usage")))
 
     def render_answer(self, answer: Answer, request: Request) -> dict[str, Any]:
+        """See `Wire`."""
         (message,) = _render(Message("assistant", answer.parts)) or [{"role": "assistant", "content": ""}]
         return {
             "id": answer.id or "chatcmpl-0",
@@ -127,21 +132,27 @@ class Chat:
         }
 
     def reader(self) -> ChatReader:
+        """See `Wire`."""
         return ChatReader()
 
     def writer(self, request: Request) -> ChatWriter:
+        """See `Wire`."""
         return ChatWriter(request.model, request.usage_wanted)
 
     def error(self, kind: errors.ErrorKind, message: str) -> dict[str, Any]:
+        """See `Wire`."""
         return errors.openai(kind, message)
 
     def broken(self, kind: errors.ErrorKind, message: str) -> bytes:
+        """See `Wire`."""
         return sse.event(errors.openai(kind, message))
 
     def hidden(self, body: Body, data: Body) -> bool:
+        """See `Wire`."""
         return not _usage_wanted(body) and data.get("choices") == [] and isinstance(data.get("usage"), dict)
 
     def pieces(self, data: dict[str, Any]) -> list[Piece]:
+        """See `Wire`."""
         found = []
         for choice in data.get("choices") or ():
             delta, at = choice.get("delta") or {}, choice.get("index", 0)
@@ -153,12 +164,14 @@ class Chat:
         return found
 
     def ends(self, text_id: str, event: str, data: Body) -> bool:
+        """See `Wire`."""
         index = int(text_id.partition(" ")[0])
         return any(
             choice.get("index", 0) == index and choice.get("finish_reason") for choice in data.get("choices") or ()
         )
 
     def extra(self, text_id: str, text: str, data: Body) -> tuple[str, dict[str, Any]]:
+        """See `Wire`."""
         index, _, key = text_id.partition(" ")
         delta: dict[str, Any] = {key: text}
         if key.startswith("tool "):

@@ -9,7 +9,6 @@ from overnight.models.wire.errors import message_of
 from overnight.models.wire.fields import tokens
 from overnight.models.wire.neutral import Delta, Finish
 
-
 FINISH: Final[dict[str, Finish]] = {
     "stop": "stop",
     "length": "length",
@@ -26,6 +25,7 @@ class ChatReader:
         self._started = False
 
     def read(self, event: str, data: Any) -> list[Delta]:
+        """See `Reader`."""
         if not isinstance(data, dict):
             return []
         if "error" in data:
@@ -73,6 +73,7 @@ class ChatWriter:
         self._role_sent = False
 
     def write(self, delta: Delta) -> bytes:
+        """See `Writer`."""
         if delta.usage is not None:
             self._usage = delta.usage
         match delta.kind:
@@ -94,6 +95,7 @@ class ChatWriter:
         return b""
 
     def finish(self) -> bytes:
+        """See `Writer`."""
         end = self._chunk({}, self._finish)
         if self._usage_wanted and self._usage is not None:
             end += sse.event({**self._head(), "choices": [], "usage": usage_body(self._usage)})

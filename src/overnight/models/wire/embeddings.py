@@ -29,6 +29,7 @@ class Embeddings:
     path = "/embeddings"
 
     def parse(self, body: Body) -> Request:
+        """See `Wire`."""
         given = body.get("input")
         items = given if isinstance(given, list) else [given]
         if not items or given is None:
@@ -42,39 +43,51 @@ class Embeddings:
         return Request(text(body.get("model"), "model"), messages=messages, max_tokens=0, unseen=ids)
 
     def forward(self, body: Body, ask: Ask) -> dict[str, Any]:
+        """See `Wire`."""
         return {**body, **ask.params, "model": ask.model}
 
     def render(self, request: Request, ask: Ask) -> dict[str, Any]:
+        """See `Wire`."""
         raise BadRequest(_ONLY, hint="name a release of an OpenAI-compatible provider")
 
     def parse_answer(self, body: Body) -> Answer:
+        """See `Wire`."""
         usage = body.get("usage")
         count = tokens(usage, "prompt_tokens") if isinstance(usage, dict) else 0
         return Answer("", str(body.get("model", "")), (), "stop", Usage(input=count) if count else None)
 
     def render_answer(self, answer: Answer, request: Request) -> dict[str, Any]:
+        """See `Wire`."""
         raise BadRequest(_ONLY)
 
     def reader(self) -> Reader:
+        """See `Wire`."""
         raise BadRequest("embeddings are not streamed")
 
     def writer(self, request: Request) -> Writer:
+        """See `Wire`."""
         raise BadRequest("embeddings are not streamed")
 
     def error(self, kind: errors.ErrorKind, message: str) -> dict[str, Any]:
+        """See `Wire`."""
         return errors.openai(kind, message)
 
     def broken(self, kind: errors.ErrorKind, message: str) -> bytes:
+        """See `Wire`."""
         return sse.event(errors.openai(kind, message))
 
     def hidden(self, body: Body, data: Body) -> bool:
+        """See `Wire`."""
         return False
 
     def pieces(self, data: dict[str, Any]) -> list[Piece]:
+        """See `Wire`."""
         return []
 
     def ends(self, text_id: str, event: str, data: Body) -> bool:
+        """See `Wire`."""
         return False
 
     def extra(self, text_id: str, text: str, data: Body) -> tuple[str, dict[str, Any]]:
+        """See `Wire`."""
         raise BadRequest("embeddings are not streamed")

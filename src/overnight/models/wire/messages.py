@@ -42,6 +42,7 @@ class Messages:
     path = "/messages"
 
     def parse(self, body: Body) -> Request:
+        """See `Wire`."""
         messages: list[Message] = []
         for n, raw in enumerate(listed(body.get("messages"), "messages")):
             message = table(raw, f"messages[{n}]")
@@ -73,12 +74,14 @@ class Messages:
         )
 
     def forward(self, body: Body, ask: Ask) -> dict[str, Any]:
+        """See `Wire`."""
         sent = {**body, **ask.params, "model": ask.model}
         if sent.get("max_tokens") is None:
             sent["max_tokens"] = ask.max_tokens
         return sent
 
     def render(self, request: Request, ask: Ask) -> dict[str, Any]:
+        """See `Wire`."""
         turns: list[dict[str, Any]] = []
         for message in request.messages:
             role = "assistant" if message.role == "assistant" else "user"
@@ -119,11 +122,13 @@ class Messages:
         return self.forward(sent, ask)
 
     def parse_answer(self, body: Body) -> Answer:
+        """See `Wire`."""
         parts = tuple(_parts(body.get("content"), "content"))
         finish = FINISH.get(body.get("stop_reason") or "", "stop")
         return Answer(str(body.get("id", "")), str(body.get("model", "")), parts, finish, usage_of(body.get("usage")))
 
     def render_answer(self, answer: Answer, request: Request) -> dict[str, Any]:
+        """See `Wire`."""
         return {
             "id": answer.id or "msg_0",
             "type": "message",
@@ -136,21 +141,27 @@ class Messages:
         }
 
     def reader(self) -> MessagesReader:
+        """See `Wire`."""
         return MessagesReader()
 
     def writer(self, request: Request) -> MessagesWriter:
+        """See `Wire`."""
         return MessagesWriter(request.model, _STOP)
 
     def error(self, kind: errors.ErrorKind, message: str) -> dict[str, Any]:
+        """See `Wire`."""
         return errors.anthropic(kind, message)
 
     def broken(self, kind: errors.ErrorKind, message: str) -> bytes:
+        """See `Wire`."""
         return sse.event(errors.anthropic(kind, message), "error")
 
     def hidden(self, body: Body, data: Body) -> bool:
+        """See `Wire`."""
         return False
 
     def pieces(self, data: dict[str, Any]) -> list[Piece]:
+        """See `Wire`."""
         delta = data.get("delta")
         if data.get("type") != "content_block_delta" or not isinstance(delta, dict):
             return []
@@ -162,9 +173,11 @@ class Messages:
         ]
 
     def ends(self, text_id: str, event: str, data: Body) -> bool:
+        """See `Wire`."""
         return data.get("type") == "content_block_stop" and data.get("index", 0) == int(text_id.partition(" ")[0])
 
     def extra(self, text_id: str, text: str, data: Body) -> tuple[str, dict[str, Any]]:
+        """See `Wire`."""
         at, _, kind = text_id.partition(" ")
         delta = {"type": kind, dict(_WRITTEN)[kind]: text}
         return "content_block_delta", {"type": "content_block_delta", "index": int(at), "delta": delta}

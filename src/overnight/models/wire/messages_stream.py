@@ -28,6 +28,7 @@ class MessagesReader:
         self._calls: dict[int, int] = {}
 
     def read(self, event: str, data: Any) -> list[Delta]:
+        """See `Reader`."""
         if not isinstance(data, dict):
             return []
         match data.get("type"):
@@ -79,6 +80,7 @@ class MessagesWriter:
         self._open = ""
 
     def write(self, delta: Delta) -> bytes:
+        """See `Writer`."""
         if delta.usage is not None:
             self._usage = delta.usage
         match delta.kind:
@@ -89,8 +91,8 @@ class MessagesWriter:
                 block = {"type": "text", "text": ""}
                 return self._within("text", block) + self._delta({"type": "text_delta", "text": delta.text})
             case "tool":
-                block = {"type": "tool_use", "id": delta.id, "name": delta.name, "input": {}}
-                begun = self._within(f"tool {delta.index}", block)
+                call: dict[str, Any] = {"type": "tool_use", "id": delta.id, "name": delta.name, "input": {}}
+                begun = self._within(f"tool {delta.index}", call)
                 return begun + (self._arguments(delta.text) if delta.text else b"")
             case "arguments":
                 return self._arguments(delta.text)
@@ -99,6 +101,7 @@ class MessagesWriter:
         return b""
 
     def finish(self) -> bytes:
+        """See `Writer`."""
         stop = {"stop_reason": self._stops[self._finish], "stop_sequence": None}
         end = {"type": "message_delta", "delta": stop, "usage": usage_body(self._usage)}
         begun = self._start() + self._close()
@@ -108,7 +111,7 @@ class MessagesWriter:
         if self._started:
             return b""
         self._started = True
-        message = {
+        message: dict[str, Any] = {
             "id": self._id,
             "type": "message",
             "role": "assistant",

@@ -211,7 +211,7 @@ class Collector:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """What the gateway decides about a request: the provider's model and kind, the answer's length, fixed parameters."""
+    """What the gateway decides of a request: the provider's model and kind, the answer's length, fixed parameters."""
 
     model: str
     kind: ProviderKind

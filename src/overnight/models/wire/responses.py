@@ -22,7 +22,7 @@ from overnight.models.wire.neutral import (
     ToolResult,
     WireName,
 )
-from overnight.models.wire.responses_stream import ResponsesReader, ResponsesWriter, output_of, usage_of, whole
+from overnight.models.wire.responses_stream import ResponsesReader, ResponsesWriter, output_of, whole
 
 UNSEEN_CONVERSATION: Final = 128_000
 """Tokens counted for a conversation that the provider keeps: it isn't in the request, so the most it may be is."""
@@ -36,6 +36,7 @@ class Responses:
     path = "/responses"
 
     def parse(self, body: Body) -> Request:
+        """See `Wire`."""
         if body.get("background"):
             raise BadRequest(
                 "background responses are not served: what they use could not be counted", hint="stream it instead"
@@ -73,39 +74,49 @@ class Responses:
         )
 
     def forward(self, body: Body, ask: Ask) -> dict[str, Any]:
+        """See `Wire`."""
         sent = {**body, **ask.params, "model": ask.model}
         if sent.get("max_output_tokens") is None:
             sent["max_output_tokens"] = ask.max_tokens
         return sent
 
     def render(self, request: Request, ask: Ask) -> dict[str, Any]:
+        """See `Wire`."""
         raise BadRequest("this provider is asked by chat or messages")
 
     def parse_answer(self, body: Body) -> Answer:
+        """See `Wire`."""
         return output_of(body)
 
     def render_answer(self, answer: Answer, request: Request) -> dict[str, Any]:
+        """See `Wire`."""
         return whole(answer, answer.model or request.model)
 
     def reader(self) -> ResponsesReader:
+        """See `Wire`."""
         return ResponsesReader()
 
     def writer(self, request: Request) -> ResponsesWriter:
+        """See `Wire`."""
         return ResponsesWriter(request.model)
 
     def error(self, kind: errors.ErrorKind, message: str) -> dict[str, Any]:
+        """See `Wire`."""
         return errors.openai(kind, message)
 
     def broken(self, kind: errors.ErrorKind, message: str) -> bytes:
+        """See `Wire`."""
         code = errors.openai(kind, message)["error"]["code"] or kind
         return sse.event(
             {"type": "error", "code": code, "message": message, "param": None, "sequence_number": 0}, "error"
         )
 
     def hidden(self, body: Body, data: Body) -> bool:
+        """See `Wire`."""
         return False
 
     def pieces(self, data: dict[str, Any]) -> list[Piece]:
+        """See `Wire`."""
         kind = str(data.get("type", ""))
         if kind not in _PIECEMEAL or not isinstance(data.get("delta"), str):
             return []
@@ -113,11 +124,13 @@ class Responses:
         return [Piece(place, data, "delta", json="arguments" in kind)]
 
     def ends(self, text_id: str, event: str, data: Body) -> bool:
+        """See `Wire`."""
         item, _, kind = text_id.split(" ")
         same = data.get("item_id") == item and data.get("type") == kind.removesuffix("delta") + "done"
         return same or data.get("type") in ("response.completed", "response.incomplete", "response.failed")
 
     def extra(self, text_id: str, text: str, data: Body) -> tuple[str, dict[str, Any]]:
+        """See `Wire`."""
         item, at, kind = text_id.split(" ")
         index = "summary_index" if "summary" in kind else "content_index"
         extra = {"type": kind, "item_id": item, "output_index": data.get("output_index", 0), index: int(at)}

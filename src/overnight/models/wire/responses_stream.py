@@ -17,6 +17,7 @@ class ResponsesReader:
         self._calls: dict[str, int] = {}
 
     def read(self, event: str, data: Any) -> list[Delta]:
+        """See `Reader`."""
         if not isinstance(data, dict):
             return []
         match data.get("type"):
@@ -58,6 +59,7 @@ class ResponsesWriter:
         self._text = ""
 
     def write(self, delta: Delta) -> bytes:
+        """See `Writer`."""
         if delta.usage is not None:
             self._usage = delta.usage
         match delta.kind:
@@ -76,6 +78,7 @@ class ResponsesWriter:
         return b""
 
     def finish(self) -> bytes:
+        """See `Writer`."""
         end = self._start() + self._close()
         name = "response.incomplete" if self._finish in ("length", "content_filter") else "response.completed"
         return end + self._event(name, response=self._response(True))

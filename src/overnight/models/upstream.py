@@ -1,0 +1,148 @@
+"""Providers: how each is spoken to, and what its failures mean."""
+
+import json
+import os
+import random
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from typing import Any, Final
+
+from overnight.models.release import Release
+from overnight.models.settings import ProviderKind
+from overnight.models.upstream_breaker import Breaker
+from overnight.models.upstream_http import Answer, ConnectionFailed, HttpClient, TimedOut
+from overnight.models.wire import WIRES, Wire, WireName
+from overnight.models.wire.errors import ErrorKind, kind_of, message_of
+
+SPOKEN: Final[Mapping[ProviderKind, tuple[WireName, ...]]] = {
+    "openai": ("chat", "responses", "embeddings"),
+    "openai-compatible": ("chat", "embeddings"),
+    "anthropic": ("messages",),
+}
+RETRIED: Final = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 522, 524, 529})
+LONGEST_WAIT_S: Final = 30.0
+"""A provider that asks for more patience is passed over for the next in the list."""
+_FIRST_WAIT_S: Final = 0.25
+_LONGEST_BACKOFF_S: Final = 8.0
+_ANTHROPIC_VERSION: Final = "2023-06-01"
+_PASSED_ON: Final = ("anthropic-beta", "openai-beta")
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why an attempt did not lead to an answer.
+
+    Attributes:
+        kind: for the client.
+        status: for the client.
+        message: for the client and the trace; may hold a provider's own words.
+        retryable: the same may work a little later.
+        elsewhere: another model may do it.
+        blame: it says something about the provider, for its breaker.
+        retry_after_s: what the provider asked for.
+        lost: the request may have been worked on; what it used is not known.
+    """
+
+    kind: ErrorKind
+    status: int
+    message: str
+    retryable: bool = False
+    elsewhere: bool = True
+    blame: bool = False
+    retry_after_s: float | None = None
+    lost: bool = False
+
+
+class Upstreams:
+    """All providers. One event loop's own."""
+
+    def __init__(self) -> None:
+        self.client = HttpClient()
+        self._breakers: dict[str, Breaker] = {}
+
+    def breaker(self, provider_name: str) -> Breaker:
+        """The breaker of a provider; it outlives changes of the configuration."""
+        return self._breakers.setdefault(provider_name, Breaker())
+
+    async def send(self, release: Release, wire: Wire, body: Mapping[str, Any], headers: Mapping[str, str]) -> Answer:
+        """Send a request to a release's provider; the answer once its head is there, whatever its status.
+
+        Args:
+            release: whom to ask.
+            wire: the provider's format.
+            body: the request in it.
+            headers: the client's, of which a few are passed on.
+
+        Raises:
+            ConnectionFailed: no answer came.
+            LookupError: the provider's key is not in the environment.
+        """
+        provider = release.provider
+        sent = {"content-type": "application/json", "accept-encoding": "identity", "user-agent": "overnight"}
+        sent.update((name, headers[name]) for name in _PASSED_ON if name in headers)
+        if provider.api_key_env:
+            key = os.environ.get(provider.api_key_env)
+            if not key:
+                raise LookupError(f"${provider.api_key_env}, the key of provider {release.provider_name!r}, is not set")
+            sent.update({"x-api-key": key} if provider.kind == "anthropic" else {"authorization": f"Bearer {key}"})
+        if provider.kind == "anthropic":
+            sent["anthropic-version"] = headers.get("anthropic-version", _ANTHROPIC_VERSION)
+        sent.update({name.lower(): value for name, value in provider.headers.items()})
+        data = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
+        return await self.client.post(release.target, wire.path, sent, data, release.timeouts)
+
+
+def wire_for(release: Release, client: Wire) -> Wire:
+    """The format in which to ask a provider: the client's own if it speaks that, else its first."""
+    spoken = SPOKEN[release.provider.kind]
+    return client if client.name in spoken else WIRES[spoken[0]]
+
+
+def refused(status: int, headers: Mapping[str, str], body: bytes) -> Failure:
+    """What an answer that isn't one means."""
+    try:
+        words = message_of(json.loads(body))
+    except ValueError:
+        words = ""
+    words = words or f"the provider answered with status {status}"
+    wait = retry_after_s(headers)
+    retryable = status in RETRIED or status >= 500
+    kind = kind_of(status)
+    if status in (401, 402, 403):
+        # The provider refuses our key, not the client's.
+        return Failure("upstream", 502, f"the provider refused the gateway's key: {words}")
+    shown = status if 400 <= status < 600 else 502
+    mine = status in (400, 413, 422)
+    return Failure(kind, shown, words, retryable, not mine, retryable and status != 429, wait)
+
+
+def failed(problem: ConnectionFailed) -> Failure:
+    """What a broken connection means."""
+    if isinstance(problem, TimedOut):
+        return Failure("timeout", 504, f"the provider took too long: {problem}", True, True, True, lost=problem.sent)
+    return Failure("upstream", 502, f"the provider cannot be reached: {problem}", True, True, True)
+
+
+def retry_after_s(headers: Mapping[str, str]) -> float | None:
+    """What `retry-after` or `retry-after-ms` asks for, in seconds."""
+    try:
+        if "retry-after-ms" in headers:
+            return max(0.0, float(headers["retry-after-ms"]) / 1000)
+        if "retry-after" not in headers:
+            return None
+        value = headers["retry-after"].strip()
+        if value.replace(".", "", 1).isdigit():
+            return float(value)
+        return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
+    except (ValueError, TypeError):
+        return None
+
+
+def wait_s(failure: Failure, tried: int) -> float:
+    """How long to wait before the next try: what the provider asked for, else a random time that doubles its limit."""
+    if failure.retry_after_s is not None:
+        return failure.retry_after_s + random.uniform(0, 0.1)
+    limit_s: float = min(_LONGEST_BACKOFF_S, _FIRST_WAIT_S * 2 ** (tried - 1))
+    return random.uniform(0.5, 1.0) * limit_s

@@ -14,8 +14,9 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from overnight.cli.credential import approver
 from overnight.cli.main import cli
-from overnight.core.errors import OvernightError
+from overnight.core.errors import Missing, OvernightError
 from overnight.kernel.approver import Approver
 from overnight.kernel.canonical import Json
 from overnight.kernel.constraint import Constraint
@@ -186,3 +187,24 @@ def test_an_anchor_in_git(desk: Desk) -> None:
     assert place.startswith("refs/overnight-journal/jrn_")
     assert desk.json("audit", "verify", "--git")["anchored"] is True
     assert "knows no" in desk.overnight("audit", "show", "act_none", expect=2)
+
+
+def test_old_entries_are_moved_out(desk: Desk, tmp_path: Path) -> None:
+    desk.gate.call(desk.session, "files.write", {"path": "docs/a.md", "text": "x"})
+    Approver().create("ada")
+    old = tmp_path / "old.jsonl"
+    last = desk.json("audit", "retire", "99", str(old))["retired"]
+    assert last >= 5
+    found = desk.json("audit", "verify")
+    assert (found["ok"], found["retired"]) == (True, last)
+    assert json.loads(old.read_text().splitlines()[-1])["head"]["size"] == last
+
+
+def test_approvers_are_listed_and_a_second_one_needs_a_terminal(desk: Desk) -> None:
+    run = CliRunner().invoke
+    assert "nobody yet" in run(approver, ["list"]).stdout
+    Approver().create("ada")
+    assert "ada" in run(approver, ["list"]).stdout
+    assert json.loads(run(approver, ["list", "--json"]).stdout)[0]["name"] == "ada"
+    refused = run(approver, ["add", "bob"], standalone_mode=False)
+    assert isinstance(refused.exception, Missing) and "bob" not in run(approver, ["list"]).stdout

@@ -1,0 +1,54 @@
+"""The page of a run: self-contained, escaped, and frank."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+from overnight.loop.report.write import write_report
+
+HOSTILE = (
+    "import os\nopen(os.environ['OVERNIGHT_HYPOTHESIS'], 'w')"
+    ".write('<script>alert(1)</script> \\u202egnp.exe \\x1b]0;title\\x07 & <img src=x>')\n"
+    "open('art.py', 'a').write('\\nX = 6.0  # <script>alert(2)</script>\\n')"
+)
+
+
+def test_the_page_escapes_everything_and_loads_nothing(arena: Callable[..., Path], spend: Any, authored: Any) -> None:
+    result = spend(arena(), 1, **authored(HOSTILE))
+    text = Path(result.report["path"]).read_text()
+    assert "<script" not in text and "<img" not in text and "\u202e" not in text and "\x1b" not in text
+    assert "&lt;script&gt;alert(1)" in text and "&lt;script&gt;alert(2)" in text and "\\u202e" in text
+    for outside in ("http://", "https://", "<link", "<iframe", "@import", "url("):
+        assert outside not in text.replace("http://www.w3.org/2000/svg", "")
+    assert "default-src 'none'" in text
+
+
+def test_the_chart_is_well_formed_and_has_every_experiment(arena: Callable[..., Path], spend: Any) -> None:
+    result = spend(arena(), 12)
+    root = ElementTree.fromstring(Path(result.report["chart"]).read_text())
+    name = "{http://www.w3.org/2000/svg}"
+    told = [title.text or "" for title in root.iter(f"{name}title")]
+    for item in result.experiments[1:]:
+        assert any(text.startswith(f"{item.n}:") for text in told), item
+    assert root.find(f".//{name}polyline") is not None
+
+
+def test_a_person_is_told_what_to_read_before_merging(arena: Callable[..., Path], spend: Any) -> None:
+    result = spend(arena(), 6)
+    text = Path(result.report["path"]).read_text()
+    assert "shared a process" in text and "There is no holdout" in text and "git merge overnight/night" in text
+
+
+def test_a_holdout_that_got_worse_is_said(arena: Callable[..., Path], spend: Any) -> None:
+    files = {"holdout.py": "import art\nprint('score:', -art.X)\n"}
+    result = spend(arena(files, more="holdout: python holdout.py\n"), 8)
+    assert result.report["kept"] >= 1
+    assert "The holdout did not improve" in Path(result.report["path"]).read_text()
+
+
+def test_a_run_without_a_keep_says_so(arena: Callable[..., Path], spend: Any, authored: Any) -> None:
+    result = spend(arena(), 1, **authored("open('art.py', 'a').write('\\nX = 0.0\\n')"))
+    report = write_report(result.workspace.record, result.workspace.folder, result.workspace.state)
+    assert (report["gain"], report["kept"]) == (0.0, 0)
+    assert "Nothing was kept" in Path(report["path"]).read_text()

@@ -207,11 +207,7 @@ def corpus() -> dict[str, str]:
     """Program text and prose of this Python installation, half a megabyte each, the same on every machine with it."""
     library = Path(sysconfig.get_paths()["stdlib"])
     code = "".join(path.read_text("utf-8", "replace") for path in sorted(library.glob("*.py")))
-    prose = (
-        (library / "pydoc_data" / "topics.py")
-        .read_text("utf-8", "replace")
-        .replace("\\n", "\n")[: CORPUS_BYTES * 3 // 4]
-    )
+    prose = "\n".join(topics.topics.values())[: CORPUS_BYTES * 3 // 4]
     for distribution in sorted(metadata.distributions(), key=lambda d: d.metadata["Name"] or ""):
         for file in distribution.files or ():
             if re.search(r"LICEN[CS]E|COPYING|NOTICE", file.name):
@@ -232,7 +228,7 @@ def false_finds(texts: dict[str, str]) -> dict[str, object]:
 
 
 def cost(texts: dict[str, str], rng: random.Random) -> dict[str, object]:
-    hiding = []
+    hiding: list[str] = []
     while len("".join(hiding)) < 64 * 1024:
         value = rng.choice([v for source in (keys, cards, ibans, national, contacts) for _, v in source(rng)])
         disguise = rng.choice(list(DISGUISES.values()))

@@ -27,7 +27,8 @@ _CODES: Final = re.compile(
     r"6(?:[0-6]|7[02-9]|8[0-35-9]|9[0-2])|8(?:[1246]|0[08]|5[02356]|7[0-9]|8[0-68])|9(?:[0-58]|6[0-8]|7[0-79]|9[2-68])"
 )
 _INTERNATIONAL: Final = re.compile(r"(?:\+|00(?=[1-9]) ?)((?:\(?\d\)?[ ./\-]{0,2}(?:\(0\) ?)?){7,17}\d)(?!\d)")
-_LEAD: Final = re.compile(r"(?<![\w+])(?:\+ ?\(?|00|\()[\d ()./\-]{0,14}\Z")
+_LEAD: Final = re.compile(r"\+[\d ()./\-]*")
+_AREA: Final = re.compile(r"(?:\+?1[ .\-])?\([2-9]\d{2}\)[ .\-]?\Z|\+?1[ .\-]\Z|\(\Z")
 _NORTH_AMERICAN: Final = re.compile(
     r"(?:\+?1[ .\-])?(?:\([2-9]\d{2}\)[ .\-]?|[2-9]\d{2}[.\-])[2-9]\d{2}[ .\-]\d{4}(?![\w\-]|\.\d)"
     r"(?: ?(?:x|ext\.?) ?\d{1,5})?"
@@ -120,42 +121,64 @@ def _backward_email(text: str, at: int) -> Span | None:
     return Span(domain.start(), local.end(), "email", "backwards", text[domain.start() : local.end()][::-1].lower())
 
 
-def phone(text: str, start: int, end: int) -> Span | None:
-    """The telephone number that the run of digits `start:end` belongs to, if it does.
+def phones(text: str, groups: list[tuple[int, int]]) -> Iterator[Span]:
+    """The telephone numbers in a run of `groups` of digits.
 
     International form counts by itself, so does the North American one with its separators; any other national form
-    needs a word for telephone in the forty characters before it.
+    needs a word for telephone in the forty characters before the run, and is its first group or one of the next two.
     """
-    lead = _LEAD.search(text, max(0, start - 18), start)
-    first = lead.start() if lead else start
-    if text.startswith("00", start) and not (start and text[start - 1].isalnum()):
-        first = min(first, start)
-    elif first == start and start and text[start - 1] == "+":
-        first = start - 1
-    clear = first == 0 or not (text[first - 1].isalnum() or text[first - 1] in "_+.")
-    match = _INTERNATIONAL.match(text, first) if clear else None
-    if match:
-        digits = re.sub(r"\D", "", match[1].replace("(0)", ""))
-        grouped = match[0][0] == "+" or " " in match[1]
-        # `+35236450.6` is a decimal.
-        decimal = match[1][-2] == "." and "." not in match[1][:-2]
-        if 8 <= len(digits) <= 15 and not decimal and _CODES.match(digits) and (grouped or _worded(text, first)):
-            return Span(first, match.end(), "phone", "international", f"+{digits}")
-    for begin in dict.fromkeys((first, start)):
-        if begin and (text[begin - 1].isalnum() or text[begin - 1] in "_+./-"):
+    done = 0
+    for start, end in groups:
+        if start < done:
             continue
-        match = _NORTH_AMERICAN.match(text, begin)
-        if match:
-            return Span(begin, match.end(), "phone", "north-american", "+1" + re.sub(r"\D", "", match[0])[-10:])
-    match = _NATIONAL.match(text, first) or _NATIONAL.match(text, start)
-    if (
-        match
-        and 7 <= sum(map(str.isdigit, match[0])) <= 15
-        and not _DATE.match(match[0])
-        and _worded(text, match.start())
-    ):
-        return Span(match.start(), match.end(), "phone", "national", re.sub(r"\D", "", match[0]))
+        span = _international(text, start) or (_north_american(text, start) if end - start in (1, 3) else None)
+        if span:
+            done = span.end
+            yield span
+    if done == 0 and _worded(text, groups[0][0]):
+        for start, _ in groups[:3]:
+            first = start - 1 if start and text[start - 1] == "(" else start
+            match = _NATIONAL.match(text, first)
+            if match and 7 <= sum(map(str.isdigit, match[0])) <= 15 and not _DATE.match(match[0]):
+                yield Span(first, match.end(), "phone", "national", re.sub(r"\D", "", match[0]))
+                return
+
+
+def _international(text: str, start: int) -> Span | None:
+    # "+49 (0)30 901820" has its sign before the run that "30 901820" is.
+    plus = text.rfind("+", max(0, start - 12), start)
+    if plus >= 0:
+        if _LEAD.fullmatch(text, plus, start) is None:
+            return None
+        first = plus
+    elif text.startswith("00", start):
+        first = start
+    else:
+        return None
+    if first and (text[first - 1].isalnum() or text[first - 1] in "_+."):
+        return None
+    match = _INTERNATIONAL.match(text, first)
+    if match is None:
+        return None
+    digits = re.sub(r"\D", "", match[1].replace("(0)", ""))
+    # `+35236450.6` is a decimal.
+    decimal = match[1][-2] == "." and "." not in match[1][:-2]
+    grouped = match[0][0] == "+" or " " in match[1]
+    if 8 <= len(digits) <= 15 and not decimal and _CODES.match(digits) and (grouped or _worded(text, first)):
+        return Span(first, match.end(), "phone", "international", f"+{digits}")
     return None
+
+
+def _north_american(text: str, start: int) -> Span | None:
+    # The area code in brackets is a run of its own, or the end of one.
+    area = _AREA.search(text, max(0, start - 10), start)
+    first = area.start() if area else start
+    if first and (text[first - 1].isalnum() or text[first - 1] in "_+./-"):
+        return None
+    match = _NORTH_AMERICAN.match(text, first)
+    return (
+        Span(first, match.end(), "phone", "north-american", "+1" + re.sub(r"\D", "", match[0])[-10:]) if match else None
+    )
 
 
 def _worded(text: str, at: int) -> bool:

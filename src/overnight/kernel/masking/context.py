@@ -46,6 +46,12 @@ _DIGIT: Final = re.compile(r"\d")
 _OPTION: Final = re.compile(r"[\w\-]{0,16}\s+(?P<quote>[\"']?)")
 _IN_QUOTES: Final = {q: re.compile(rf"(?:(?!\\?{q}|\r|\n).){{3,512}}") for q in "\"'`"}
 _BARE: Final = re.compile(r"[^\s\"'`<>,;&)}\]]{3,512}")
+# "correct horse battery staple", or the twelve to twenty-four words of a wallet.
+_PHRASE: Final = re.compile(
+    r"(?:(?:pass|seed|recovery|secret|backup)[ _\-]?(?:phrase|words)|mnemonic)[\"']?\s?(?::|=|\sis:?)\s?[\"']?"
+    r"(?P<value>[a-z]{3,10}(?:[ \-][a-z]{3,10}){3,23})(?=[\s\"'.,;]|\Z)",
+    re.IGNORECASE,
+)
 _SCHEME: Final = re.compile(r"(?:Bearer|Basic|Token|bearer|basic|token)\s+(?P<value>[A-Za-z0-9_\-.=+/~]{16,2048})")
 _USERINFO: Final = re.compile(r"://(?P<user>[^\s/:@\"'<>?#]{0,256}):(?P<value>[^\s/@\"'<>]{1,256})@(?=[\w\[])")
 _LOGIN: Final = re.compile(
@@ -89,6 +95,8 @@ def contextual(text: str) -> Iterator[Span]:
                 if name and (literal != "key" or _KEY_OF.search(lower, max(0, at - 20), at)):
                     yield from _named(text, name, secret)
                 at = lower.find(literal, at + 1)
+    if "phrase" in lower or "mnemonic" in lower:
+        yield from _values(_PHRASE, text, "phrase")
     if "curl" in lower or "sshpass" in lower:
         yield from _values(_LOGIN, text, "command-line")
     if "identified" in lower or "password '" in lower:

@@ -10,6 +10,8 @@ from typing import Final
 
 from overnight.kernel.masking.view import Edit, View
 
+SHORTEST: Final = 11
+"""No encoded stretch without blanks is shorter."""
 # How much of its surroundings an encoded stretch keeps, for the context of what it says; and what stands for the rest,
 # which no finder reads across.
 _NEAR: Final = 96
@@ -42,7 +44,7 @@ _QUOTED: Final = re.compile(r"=[0-9A-F]{2}(?:=[0-9A-F]{2})*|=\r?\n")
 _QUOTED_MARK: Final = re.compile(r"=(?:3D|20\r?\n|(?<=[^=\s]=)\r?\n(?=\w)|[0-9A-F]{2}=[0-9A-F]{2})")
 _ENTITY: Final = re.compile(r"&(?:#\d{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,30});")
 _ESCAPE: Final = re.compile(
-    r"\\\\*(?:u\{([0-9A-Fa-f]{1,6})\}|[uU]([0-9A-Fa-f]{8}|[0-9A-Fa-f]{4})|x([0-9A-Fa-f]{2})|([0-3][0-7]{2}))"
+    r"\\\\{0,3}(?:u\{([0-9A-Fa-f]{1,6})\}|[uU]([0-9A-Fa-f]{8}|[0-9A-Fa-f]{4})|x([0-9A-Fa-f]{2})|([0-3][0-7]{2}))"
 )
 _LINES: Final = {ord(char): " " for char in "\t\n\r"}
 _READABLE: Final = re.compile(r"[\t\n\r\x20-\x7e]{6,}")
@@ -55,7 +57,7 @@ def decoded(view: View, long_words: str) -> View | None:
 
     Args:
         view: what to decode.
-        long_words: the words of `view` of twelve characters and more; base64 and hexadecimal hide in nothing shorter.
+        long_words: the words of `view` of `SHORTEST` characters and more; base64 and hexadecimal hide in nothing shorter.
     """
     text = view.text
     found = list(_escapes(text))
@@ -70,7 +72,7 @@ def decoded(view: View, long_words: str) -> View | None:
 
 def near(found: list[Edit], length: int) -> list[Edit]:
     """`found` without overlaps, with edits between them that leave out what is far from all of them."""
-    found.sort(key=lambda edit: edit[0])
+    found.sort(key=lambda edit: (edit[0], -edit[1]))
     edits: list[Edit] = []
     end = 0
     for edit in found:
@@ -127,20 +129,12 @@ def _likely(run: str) -> bool:
 
 
 def _base64(text: str, long_words: str) -> Iterator[Edit]:
-    places: list[int] = []
-    for run in {run for run in _BASE64.findall(long_words) if _likely(run)}:
-        at = text.find(run)
-        while at >= 0:
-            places.append(at)
-            at = text.find(run, at + len(run))
-    done = 0
-    for at in sorted(places):
-        # It may go on over the next lines.
-        match = _BASE64.match(text, at) if at >= done else None
-        said = _readable(match[0]) if match else None
-        if match and said is not None:
-            done = match.end()
-            yield at, done, said
+    if not any(_likely(run) for run in _BASE64.findall(long_words)):
+        return
+    for match in _BASE64.finditer(text):
+        said = _readable(match[0])
+        if said is not None:
+            yield match.start(), match.end(), said
 
 
 def _readable(run: str) -> str | None:
@@ -198,13 +192,20 @@ def _hexadecimal(text: str) -> Iterator[Edit]:
 
 def _separated(text: str) -> Iterator[Edit]:
     for match in _SPACED.finditer(text):
-        said = _whole(bytes(int(pair, 16) for pair in _HEX_PAIR.findall(match[0])))
-        if said is not None:
+        # Two digits are a hexadecimal byte and a decimal one; both readings are given.
+        readings = _whole(bytes(int(pair, 16) for pair in _HEX_PAIR.findall(match[0]))), _decimal(match[0])
+        said = "\n".join(filter(None, readings))
+        if said:
             yield match.start(), match.end(), said
     for match in _DECIMAL.finditer(text):
-        codes = [int(code) for code in re.findall(r"\d+", match[0])]
-        if all(32 <= code < 127 for code in codes):
-            yield match.start(), match.end(), "".join(map(chr, codes))
+        said = _decimal(match[0])
+        if said:
+            yield match.start(), match.end(), said
+
+
+def _decimal(run: str) -> str:
+    codes = [int(code) for code in re.findall(r"\d+", run)]
+    return "".join(map(chr, codes)) if all(32 <= code < 127 for code in codes) else ""
 
 
 def _whole(octets: bytes) -> str | None:

@@ -5,7 +5,7 @@ from typing import Final
 
 from overnight.kernel.masking import contact, context, decode, join, letter_ids, national_ids, numbers, tokens
 from overnight.kernel.masking.fold import fold, smuggled
-from overnight.kernel.masking.kinds import SEVERITY, Kind, Span
+from overnight.kernel.masking.kinds import SECRETS, SEVERITY, Kind, Span
 from overnight.kernel.masking.names import Gazetteer
 from overnight.kernel.masking.view import View
 
@@ -16,8 +16,8 @@ _APART_DEPTH: Final = 2
 def detect(text: str, kinds: frozenset[Kind], names: Gazetteer) -> list[Span]:
     """Spans of `text` to hide, apart from each other and in order.
 
-    Overlapping finds become one span, under the kind that does the most harm: an encoded blob that holds an address
-    and a key is one key.
+    Overlapping finds become one span, named after a secret before personal data, then after the longer one: an encoded
+    blob that holds an address and a key is one key, an IBAN that holds a card's number is an IBAN.
     """
     spans = [
         Span(*view.origin(span.start, span.end), span.kind, span.rule, span.value)
@@ -47,13 +47,17 @@ def _search(text: str, names: Gazetteer) -> Iterator[tuple[View, Span]]:
                 break
             layer = layer if depth == 0 else fold(layer)
             text = layer.text
-            long_words = " ".join([word for word in text.split() if len(word) >= 11])
-            formats = tokens.marked_in(long_words)
+            words = [word for word in text.split() if len(word) >= decode.SHORTEST]
+            long_words = " ".join(words)
+            longer_words = " ".join([word for word in words if len(word) >= tokens.SHORTEST])
+            formats = tokens.marked_in(longer_words)
             for span in _finds(text, long_words, formats, names):
                 yield layer, span
-            for other in _taken_apart(layer, long_words) if depth < _APART_DEPTH else ():
+            for other in _taken_apart(layer, longer_words) if depth < _APART_DEPTH else ():
                 for span in _fixed(other.text):
                     yield other, span
+            for span in _backwards(text):
+                yield layer, span
             together = join.joined(layer, formats) if depth < _APART_DEPTH else None
             if together is not None:
                 for span in join.whole(together, tokens.tokens(together.text, tokens.marked_in(together.text))):
@@ -77,11 +81,7 @@ def _digits(text: str) -> Iterator[Span]:
             span = numbers.card(text, window) or national_ids.national_number(text, window)
             if span and not (len(window.layout) == 1 and numbers.in_hex(text, span.start, span.end)):
                 yield span
-        for start, end in groups:
-            number = contact.phone(text, start, end)
-            if number:
-                yield number
-                break
+        yield from contact.phones(text, groups)
         # Letters may part the first digits of a number from the run.
         first, last = max(0, groups[0][0] - 40), groups[-1][1]
         yield from letter_ids.ibans(text, first, last)
@@ -92,6 +92,10 @@ def _fixed(text: str) -> Iterator[Span]:
     """What is proven by format or checksum alone, whatever stands around it."""
     yield from tokens.private_keys(text)
     yield from tokens.tokens(text, tokens.marked_in(text))
+    yield from _proven(text)
+
+
+def _proven(text: str) -> Iterator[Span]:
     for groups in numbers.runs(text):
         for window in numbers.windows(text, groups, ()):
             span = numbers.card(text, window)
@@ -100,8 +104,18 @@ def _fixed(text: str) -> Iterator[Span]:
     yield from letter_ids.ibans(text)
 
 
-def _taken_apart(view: View, long_words: str) -> Iterator[View]:
-    if tokens.reversed_marks(view.text, long_words) or numbers.LONG_RUN.search(view.text):
+def _backwards(text: str) -> Iterator[Span]:
+    for run in numbers.LONG_RUN.finditer(text):
+        # The letters of an IBAN stand around its digits.
+        first, last = max(0, run.start() - 36), run.end() + 36
+        piece = text[first:last]
+        for span in _proven(piece[::-1]):
+            end = first + len(piece) - span.start
+            yield Span(end - (span.end - span.start), end, span.kind, span.rule, span.value)
+
+
+def _taken_apart(view: View, longer_words: str) -> Iterator[View]:
+    if tokens.reversed_marks(view.text, longer_words):
         yield view.reversed()
     for other in (join.spelt(view), join.concatenated(view)):
         if other is not None:
@@ -109,7 +123,12 @@ def _taken_apart(view: View, long_words: str) -> Iterator[View]:
 
 
 def _union(first: Span, second: Span, text: str) -> Span:
-    worse = max(first, second, key=lambda span: SEVERITY[span.kind])
+    # Two finds in one encoded blob both stand for all of it; what they say tells the longer one.
+    worse = max(
+        first,
+        second,
+        key=lambda span: (span.kind in SECRETS, span.end - span.start, len(span.value), SEVERITY[span.kind]),
+    )
     start, end = first.start, max(first.end, second.end)
     value = worse.value if (worse.start, worse.end) == (start, end) else text[start:end]
     return Span(start, end, worse.kind, worse.rule, value)

@@ -10,7 +10,7 @@ KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 SECRETS: Final[frozenset[Kind]] = frozenset({"private_key", "key", "password"})
 PERSONAL: Final[frozenset[Kind]] = frozenset(KINDS) - SECRETS
 
-# Where two kinds claim the same characters, the one that does more harm in the wrong hands names the placeholder.
+# Where two kinds claim the same characters, the first of these names the placeholder.
 SEVERITY: Final[dict[Kind, int]] = {kind: len(KINDS) - place for place, kind in enumerate(KINDS)}
 
 

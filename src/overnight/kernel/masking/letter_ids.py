@@ -138,7 +138,8 @@ def lettered_ids(text: str, first: int, last: int) -> Iterator[Span]:
         if digits.start() < done:
             continue
         left = _LEFT.search(text, max(0, digits.start() - 18), digits.start())
-        for start in sorted({digits.start(), left.start() if left else digits.start()}):
+        # The first digit of a French number stands by itself.
+        for start in sorted({digits.start(), left.start() if left else digits.start(), max(0, digits.start() - 2)}):
             match = _ANY.match(text, start)
             if match is None or match.lastgroup is None:
                 continue

@@ -18,11 +18,14 @@ _PARTICLE_WORDS: Final = (
 )
 _PARTICLES: Final = frozenset(_PARTICLE_WORDS.split())
 # A capitalised word with another one after it, particles aside.
+# A look back after the first letter: a run of capitals has one beginning, not one a letter; and the search for a letter
+# is quick where a look back is not.
+_START: Final = r"[A-Z](?<![\w@./#$\\'\-].)"
 _CAPITALS: Final = re.compile(
-    r"[A-Z][A-Za-z'\-]+[.,]?\s{1,2}(?=(?:(?:van|von|de|da|der|den|del|della|di|du|la|le|dos|das|do|bin|ibn|al|el|ter|ten|zu|y|e|af|av) ){0,2}"
-    r"[A-Z])"
+    _START + r"[A-Za-z'\-]{1,40}[.,]?\s{1,2}"
+    r"(?=(?:(?:van|von|de|da|der|den|del|della|di|du|la|le|dos|das|do|bin|ibn|al|el|ter|ten|zu|y|e|af|av) ){0,2}[A-Z])"
 )
-_CAPITAL: Final = re.compile(r"[A-Z][A-Za-z'\-]+")
+_CAPITAL: Final = re.compile(r"[A-Z][A-Za-z'\-]{1,40}")
 # From a given name on: initials, further names, particles, each a blank apart.
 _FOLLOWING: Final = re.compile(
     r"(?:,? {1,2}(?:(?:van|von|de|da|der|den|del|della|di|du|la|le|dos|das|do|bin|ibn|al|el|ter|ten|zu|y|e|af|av) ){0,2}"
@@ -65,8 +68,6 @@ _FIELD: Final = re.compile(
 )
 _ASSIGNED: Final = re.compile(r"s?\\?[\"']?\s?[:=]\s?\\?[\"']?(?=[A-Z])")
 _FULL: Final = re.compile(r"[A-Z][a-z'\-]+(?: (?:van |von |de |der )?[A-Z][a-z'\-]+){0,3}")
-# Before a capital, these make it a part of something else: an identifier, a path, an address.
-_INSIDE: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@./#$-\\")
 # Begin sentences or name things; never a surname by themselves.
 _OTHER_WORDS: Final = (
     "the a an and or of in on at to for by with is was are this that these those it he she they we you i if when "
@@ -110,7 +111,7 @@ class Gazetteer:
         done = 0
         for pair in _CAPITALS.finditer(text):
             start = pair.start()
-            if start < done or (start and text[start - 1] in _INSIDE):
+            if start < done:
                 continue
             word = pair[0].rstrip(" .,\n\r\t")
             span = None

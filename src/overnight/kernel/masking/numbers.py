@@ -15,7 +15,7 @@ from overnight.kernel.masking import checksums
 from overnight.kernel.masking.kinds import Span
 
 _RUN: Final = re.compile(r"\d(?:[ \t\n.,:/_\-]{0,2}\d){5,}")
-LONG_RUN: Final = re.compile(r"\d(?:[ .,:/_\-]{0,2}\d){11}")
+LONG_RUN: Final = re.compile(r"\d(?:[ .,:/_\-]{0,2}\d){11,}")
 """Twelve digits or more: an IBAN or a card may be written backwards here."""
 _GROUP: Final = re.compile(r"\d+")
 _HEX: Final = re.compile(r"[0-9a-fA-F]")
@@ -61,6 +61,8 @@ def runs(text: str) -> Iterator[list[tuple[int, int]]]:
 
 def windows(text: str, groups: list[tuple[int, int]], layouts: Container[tuple[int, ...]]) -> Iterator[Window]:
     """The windows over neighbouring `groups` that could be a card or have one of `layouts`, longest first."""
+    # A table of numbers is one run with a card's length at every place; its layout is no card's.
+    told = _CARD_CONTEXT.search(text, max(0, groups[0][0] - 60), groups[0][0]) is not None
     sizes = [end - start for start, end in groups]
     for first in range(len(groups)):
         total = 0
@@ -70,7 +72,7 @@ def windows(text: str, groups: list[tuple[int, int]], layouts: Container[tuple[i
             if total > 22:
                 break
             layout = tuple(sizes[first : last + 1])
-            if 13 <= total <= 19 or layout in layouts:
+            if (13 <= total <= 19 and (told or _usual(layout))) or layout in layouts:
                 found.append(layout)
         for layout in reversed(found):
             window = groups[first : first + len(layout)]
@@ -113,6 +115,10 @@ def issuer(digits: str) -> str | None:
     return None
 
 
+def _usual(layout: tuple[int, ...]) -> bool:
+    return len(layout) == 1 or all(3 <= size <= 7 for size in layout[:-1])
+
+
 def card(text: str, window: Window) -> Span | None:
     """The window as a payment card number, if it is one.
 
@@ -128,7 +134,7 @@ def card(text: str, window: Window) -> Span | None:
         network = "unknown"
     if network is None or not checksums.luhn(digits):
         return None
-    usual = len(window.layout) == 1 or (window.even and all(3 <= size <= 7 for size in window.layout[:-1]))
+    usual = _usual(window.layout) and window.even
     certain = usual and network != "unknown" and (network != "maestro" or len(digits) in (16, 18, 19))
     if not certain and _CARD_CONTEXT.search(text, max(0, window.start - 60), window.start) is None:
         return None

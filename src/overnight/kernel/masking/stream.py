@@ -18,6 +18,7 @@ HOLD_MOST: Final = 65_536
 it is known."""
 _CONTEXT: Final = 512
 
+_OPEN: Final = "-----BEGIN PRIVATE KEY-----\n"
 _PARTIAL: Final = re.compile(r"M(?:ASKED|ASKE|ASK|AS|A)?\Z|MASKED_[A-Za-z0-9_]{0,40}\Z")
 
 
@@ -73,7 +74,9 @@ class MaskStream:
         cut = max(cut, done)
         pieces.append(whole[done:cut])
         self._emitted += cut - start
-        self._context = whole[max(0, cut - _CONTEXT) : cut]
+        # A private key that was let go before its end goes on in what follows.
+        goes_on = not last and cut == len(whole) == done and masked.findings[-1].kind == "private_key"
+        self._context = _OPEN if goes_on else whole[max(0, cut - _CONTEXT) : cut]
         rest = whole[cut:]
         self._waiting, self._length, self._looked_at = [rest], len(rest), 0
         return "".join(pieces)

@@ -60,7 +60,7 @@ FORMATS: Final[tuple[Format, ...]] = (
         "google-oauth", "ya29. GOCSPX- 1//0",
         r"(?:ya29\.[A-Za-z0-9_\-.]{20,}|GOCSPX-[A-Za-z0-9_\-]{28}|1//0[A-Za-z0-9_\-]{40,})",
     ),
-    _format("azure-storage", "==", r"[A-Za-z0-9+/]{86}==(?<![A-Za-z0-9+/].{88})", mixed=True),
+    _format("azure-storage", "==", r"[A-Za-z0-9+/]{86}==(?<![A-Za-z0-9+/].{88})(?<!sha512-.{88})", mixed=True),
     _format("azure-ad", "Q~", r"(?<![A-Za-z0-9_~.\-])[A-Za-z0-9_~.\-]{3}\dQ~[A-Za-z0-9_~.\-]{31,34}"),
     _format("azure-sas", "sig=", r"(?<=[?&;]sig=)[A-Za-z0-9%+/]{40,}={0,2}"),
     _format("npm", "npm_", r"npm_[A-Za-z0-9]{36}"),
@@ -101,6 +101,8 @@ FORMATS: Final[tuple[Format, ...]] = (
     _format("fly", "fm1r_ fm1a_ fm2_", r"fm(?:1[ra]|2)_[A-Za-z0-9+/=,_\-]{40,}"),
 )  # fmt: skip
 
+SHORTEST: Final = 15
+"""No token is shorter."""
 _MARKS: Final[tuple[tuple[str, Format], ...]] = tuple((mark, each) for each in FORMATS for mark in each.marks)
 WORDY: Final = frozenset(
     {"azure-storage", "azure-sas", "openai", "mailchimp", "mailgun", "twilio", "crates", "doppler"}

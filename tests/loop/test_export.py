@@ -38,9 +38,9 @@ def test_karpathys_columns(arena: Callable[..., Path], spend: Any, authored: Any
     assert [entry["status"] for entry in entries[1:]] == ["keep", "keep", "discard", "crash"]
     ours = [json.loads(line) for line in export(info, result.experiments, "jsonl")]
     assert {"n", "commit", "parent", "status", "metric", "delta", "hypothesis", "seconds", "evidence"} <= set(ours[0])
-    for form, lines in (("karpathy", lines), ("pi", [json.dumps(entry) for entry in entries])):
+    for form, text in (("karpathy", lines), ("pi", [json.dumps(entry) for entry in entries])):
         path = result.workspace.folder / form
-        path.write_text("\n".join(lines) + "\n")
+        path.write_text("\n".join(text) + "\n")
         run = import_file(result.workspace.record, path, None, "maximize" if form == "karpathy" else None)
         again = result.workspace.record.experiments(run)
         assert [item.metric for item in again] == [item.metric for item in result.experiments]

@@ -73,7 +73,7 @@ def test_an_untouched_journal_verifies(template: Template) -> None:
     assert found.to_json()["ok"] is True and "first_bad" not in found.to_json()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(seq=st.integers(1, SIZE), column=st.sampled_from(COLUMNS), data=st.data())
 def test_every_edit_is_found_at_its_place(template: Template, seq: int, column: str, data: st.DataObject) -> None:
     database = template.damaged("edit")
@@ -89,7 +89,7 @@ def test_every_edit_is_found_at_its_place(template: Template, seq: int, column: 
     assert found.first_bad == seq
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(seq=st.integers(1, SIZE), count=st.integers(1, 3))
 def test_every_drop_is_found(template: Template, seq: int, count: int) -> None:
     database = template.damaged("drop", f"DELETE FROM journal_entries WHERE seq BETWEEN {seq} AND {seq + count - 1}")
@@ -97,7 +97,7 @@ def test_every_drop_is_found(template: Template, seq: int, count: int) -> None:
     assert not found.ok and found.first_bad == seq
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(seq=st.integers(1, SIZE), count=st.integers(1, 3))
 def test_a_drop_that_closes_the_gap_is_found(template: Template, seq: int, count: int) -> None:
     database = template.damaged(
@@ -110,7 +110,7 @@ def test_a_drop_that_closes_the_gap_is_found(template: Template, seq: int, count
     assert not found.ok and found.first_bad is not None and found.first_bad <= max(seq, 1)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(pair=st.lists(st.integers(1, SIZE), min_size=2, max_size=2, unique=True))
 def test_every_reordering_is_found(template: Template, pair: list[int]) -> None:
     first, second = sorted(pair)
@@ -124,7 +124,7 @@ def test_every_reordering_is_found(template: Template, pair: list[int]) -> None:
     assert not found.ok and found.first_bad == first
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(seq=st.integers(0, SIZE + 1))
 def test_every_insertion_is_found(template: Template, seq: int) -> None:
     names = "at_us, kind, action, session, tenant, agent, tool, objects, body, hash"

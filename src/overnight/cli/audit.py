@@ -124,6 +124,27 @@ def export(path: Path, folder: Path | None, as_json: bool) -> None:
 
 
 @audit.command()
+@click.argument("until", type=int, metavar="N")
+@click.argument("path", type=_file, metavar="FILE")
+@by_approver
+@in_workspace
+@as_json
+def retire(
+    until: int, path: Path, as_name: str | None, passphrase_stdin: bool, folder: Path | None, as_json: bool
+) -> None:
+    """Move entries up to N, or the last signed head before it, into the new FILE. Needs your approver's credential."""
+    workspace = opened(folder)
+    credential = open_credential(as_name, passphrase_stdin)
+    journal = Journal.open(workspace.database)
+    last = History(workspace.database, journal, workspace.blobs).retire(until, path, credential, Approver())
+    journal.close()
+    if as_json:
+        print_json({"file": str(path), "retired": last})
+    else:
+        click.echo(f"{path}: took the entries up to {last}; keep it, the workspace no longer has them")
+
+
+@audit.command()
 @click.argument("path", required=False, type=_file, metavar="[FILE]")
 @click.option("--git", "in_git", is_flag=True, help="As a commit in the enclosing repository, to be pushed elsewhere.")
 @in_workspace

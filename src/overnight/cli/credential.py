@@ -1,4 +1,4 @@
-"""Opening the approver's credential for a command: `--as`, the passphrase, and making one at its first use."""
+"""`overnight approver`, and opening the approver's credential for a command: `--as`, passphrase, first use."""
 
 import getpass
 import re
@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 
 import click
 
-from overnight.core.errors import Refused
+from overnight.cli.options import as_json, print_json
+from overnight.core.errors import Missing, Refused
 from overnight.kernel.approver import Approver, Credential
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -65,3 +66,41 @@ def _first(approver: Approver) -> Credential:
 
 def _at_terminal() -> bool:
     return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+@click.group()
+def approver() -> None:
+    """Who approves here. Credentials lie in your configuration folder, where no agent's sandbox can read them."""
+
+
+@approver.command("list")
+@as_json
+def list_(as_json: bool) -> None:
+    """Everybody whose approval counts on this machine."""
+    rows = [
+        {"name": known.name, "id": key, "passphrase": known.passphrase} for key, known in Approver().known().items()
+    ]
+    if as_json:
+        print_json(rows)
+        return
+    for row in rows:
+        click.echo(f"{row['name']}  {row['id']}  {'with' if row['passphrase'] else 'without'} a passphrase")
+    if not rows:
+        click.echo("nobody yet; the first `overnight approve` at a terminal makes your credential")
+
+
+@approver.command()
+@click.argument("name")
+@by_approver
+@as_json
+def add(name: str, as_name: str | None, passphrase_stdin: bool, as_json: bool) -> None:
+    """Enrol NAME beside you, for tools that need two approvers. Needs your credential; NAME types a passphrase."""
+    by = open_credential(as_name, passphrase_stdin)
+    if not _at_terminal():
+        raise Missing("a new approver types a passphrase", hint="run it at a terminal")
+    passphrase = click.prompt(f"passphrase of {name}", hide_input=True, confirmation_prompt=True, err=True)
+    made = Approver().create(name, passphrase, by=by)
+    if as_json:
+        print_json({"name": made.name, "id": made.id})
+    else:
+        click.echo(f"{made.name} approves here from now on, enrolled by {by.name}")

@@ -128,6 +128,7 @@ class Approver:
         if by is not None:
             file |= {"by": by.id, "enrolment": by.key.sign(_enrolment(name, key.public)).hex()}
         file |= {"secret": key.secret.hex()} if passphrase is None else {"sealed": _seal(key.secret, passphrase)}
+        private_folder(self.folder.parent)  # first: made as a parent it would be open to others
         if not create_private(self.folder / f"{name}.json", json.dumps(file, indent=1).encode()):
             raise UsageError(f"there is an approver {name!r} already", hint="choose another name")
         return Credential(name, key)

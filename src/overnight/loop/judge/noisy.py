@@ -29,7 +29,9 @@ _PAIRS_PAY, _PAIRS_MAY, _PAIRS_LEARN = 0.4, 0.5, 40
 # noise does by chance in 1 of 70 cases at four runs, where it costs an early keep, and 1 of 3,000 at eight.
 _FROZEN, _FROZEN_RUNS = 0.05, 3
 # Degrees of freedom that the run's pooled variance counts for against the challenger's own.
-_PRIOR = 16.0
+_PRIOR = 12.0
+# From this ratio of variances on a challenger is a noisier program, known by as many degrees as its own variance has.
+_NOISIER = 1.5
 
 
 @dataclass(frozen=True)
@@ -185,6 +187,8 @@ class NoisyTest:
         if own_degrees:
             moderated = (_PRIOR * self.noise_variance + self._effect.squares) / (_PRIOR + own_degrees)
             own = max(self.noise_variance, moderated)
+            if own > _NOISIER * self.noise_variance:
+                degrees = min(degrees, _PRIOR + own_degrees)
         variance = self.noise_variance * effect + (own - self.noise_variance) * (1 - self.rho**2) / max(1, self.runs)
         if self.frozen():
             variance += self.noise_variance

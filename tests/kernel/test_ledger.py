@@ -14,7 +14,7 @@ from overnight.kernel.ledger_clock import LedgerClock
 from overnight.kernel.limits import SLICES, WINDOW_MS, Limit, Subject, Window
 from overnight.store.database import Database
 
-SCOUT = Subject("researcher/scout", "red", role="reader", tool="mail.send", family="mail", key="k1", run="r1")
+SCOUT = Subject("researcher/scout", "red", roles=("reader",), tool="mail.send", family="mail", key="k1", run="r1")
 
 
 class HandClock(LedgerClock):
@@ -105,6 +105,16 @@ def test_limits_count_apart_what_they_say_and_only_what_matches(database: Databa
     for _ in range(3):
         assert admitted(ledger, Subject("writer", "red", tool="mail.send"))
         assert admitted(ledger, Subject("researcher", "red", tool="web.get"))
+
+
+def test_each_role_is_charged(database: Database) -> None:
+    ledger = Ledger(database, [Limit("calls", 2, per=("role",)), Limit("calls", 3, only=(("role", "writer"),))])
+    assert admitted(ledger, Subject("a", roles=("reader", "writer")))
+    assert admitted(ledger, Subject("b", roles=("writer",)))
+    assert refused(ledger, Subject("c", roles=("editor", "writer"))).account.endswith('{"role":"writer"}')
+    assert admitted(ledger, Subject("c", roles=("reader",)))
+    refused(ledger, Subject("c", roles=("reader",)))
+    assert admitted(ledger, Subject("d"))
 
 
 def test_values_cannot_run_into_one_another(database: Database) -> None:

@@ -256,7 +256,7 @@ class Gate:
         if halted is not None:
             return self._denied(session, _denial(decision, "breaker", halted), action, reason)
         roles = sorted(self.policy.matrix.roles_of(grant.principal.agent, grant.principal.tenant))
-        subject = Subject(grant.principal.agent, grant.principal.tenant, roles[0] if roles else "", spec.id, family)
+        subject = Subject(grant.principal.agent, grant.principal.tenant, tuple(roles), spec.id, family)
         reserved = self._parts.ledger.reserve(subject, code.amounts(decision.arguments))
         if isinstance(reserved, Exceeded):
             return self._denied(session, _denial(decision, "limit_exceeded", reserved.sentence), action, reason)

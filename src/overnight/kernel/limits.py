@@ -3,9 +3,10 @@
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from itertools import product
 from typing import Literal, get_args
 
 from overnight.core.errors import SettingsError
@@ -35,7 +36,7 @@ class Subject:
     Attributes:
         agent: after its parents: `researcher/scout`. A limit of `researcher` counts its sub-agents' charges too.
         tenant: who pays.
-        role: the agent's role.
+        roles: the agent's roles; each is charged.
         tool: canonical tool id.
         family: the tool's family.
         key: id of the provider's key that is used.
@@ -44,7 +45,7 @@ class Subject:
 
     agent: str
     tenant: str = "default"
-    role: str = ""
+    roles: tuple[str, ...] = ()
     tool: str = ""
     family: str = ""
     key: str = ""
@@ -92,17 +93,17 @@ class Limit:
         return f"{self.unit}.{self.window}.{hashlib.sha256(described.encode()).hexdigest()[:12]}"
 
     def accounts(self, subject: Subject) -> list[str]:
-        """The accounts a charge for `subject` is counted in: none, one, or one for each agent it stands under."""
+        """The accounts a charge for `subject` is counted in: none, one, or one for each agent and role it is under."""
         for name, pattern in self.only:
-            values = _lineage(subject.agent) if name == "agent" else [getattr(subject, name)]
-            if not any(fnmatchcase(value, pattern) for value in values):
+            if not any(fnmatchcase(value, pattern) for value in _values(subject, name)):
                 return []
         if not self.per:
             return [self.id]
-        rest: dict[str, str] = {name: getattr(subject, name) for name in self.per if name != "agent"}
-        if "agent" not in self.per:
-            return [_account(self.id, rest)]
-        return [_account(self.id, {**rest, "agent": agent}) for agent in _lineage(subject.agent)]
+        names = sorted(self.per)
+        return [
+            _account(self.id, dict(zip(names, values, strict=True)))
+            for values in product(*(_values(subject, name) for name in names))
+        ]
 
     def __str__(self) -> str:
         each = f" per {' and '.join(self.per)}" if self.per else ""
@@ -114,9 +115,14 @@ class Limit:
         return f"{amount} {when}{each}{of}"
 
 
-def _lineage(agent: str) -> list[str]:
-    parts = agent.split("/")
-    return ["/".join(parts[: depth + 1]) for depth in range(len(parts))]
+def _values(subject: Subject, name: Dimension) -> Sequence[str]:
+    """What a charge counts as in one dimension: its agent and those above it, each of its roles, one of the others."""
+    if name == "agent":
+        parts = subject.agent.split("/")
+        return ["/".join(parts[: depth + 1]) for depth in range(len(parts))]
+    if name == "role":
+        return subject.roles or ("",)
+    return (getattr(subject, name),)
 
 
 def _account(limit: str, values: Mapping[str, str]) -> str:

@@ -55,7 +55,7 @@ def test_a_specimen_is_masked(name: str, masker: Masker) -> None:
 @pytest.mark.parametrize("kind", ["", "RSA ", "EC ", "OPENSSH ", "ENCRYPTED ", "PGP "])
 def test_private_keys_with_and_without_an_end(kind: str, masker: Masker) -> None:
     begin, end = f"-----BEGIN {kind}PRIVATE KEY-----", f"-----END {kind}PRIVATE KEY-----"
-    body = "\n".join(BODY[i : i + 64] for i in range(0, 20))
+    body = "\n".join(BODY[i : i + 64] for i in range(20))
     for text in (f"{begin}\n{body}\n{end}", f"{begin}\n{body}", f"{begin}\n{body}\n{end}".replace("\n", "\\n")):
         masked = masker.mask(f'{{"private_key": "{text}", "x": 1}}')
         assert [finding.kind for finding in masked.findings] == ["private_key"]

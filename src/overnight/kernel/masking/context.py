@@ -55,7 +55,8 @@ _PHRASE: Final = re.compile(
 _SCHEME: Final = re.compile(r"(?:Bearer|Basic|Token|bearer|basic|token)\s+(?P<value>[A-Za-z0-9_\-.=+/~]{16,2048})")
 _USERINFO: Final = re.compile(r"://(?P<user>[^\s/:@\"'<>?#]{0,256}):(?P<value>[^\s/@\"'<>]{1,256})@(?=[\w\[])")
 _LOGIN: Final = re.compile(
-    r"(?:curl\b[^\n|;]{0,200}?\s(?:-u|--user)[ =]?|sshpass\s+-p\s*)[\"']?(?:[^\s:\"']{1,64}:)?(?P<value>[^\s\"']{3,128})"
+    r"(?:curl\b[^\n|;]{0,200}?\s(?:-u|--user)[ =]?|sshpass\s+-p\s*)"
+    r"[\"']?(?:[^\s:\"']{1,64}:)?(?P<value>[^\s\"']{3,128})"
 )
 _SQL: Final = re.compile(
     r"(?:IDENTIFIED|identified|PASSWORD|password)\s+(?:(?:BY|by|PASSWORD|password)\s+){0,2}'(?P<value>[^'\n]{3,128})'"
@@ -66,7 +67,8 @@ _RANDOM: Final = re.compile(r"(?<![\w+/.\-])(?=[^\s]*\d)[A-Za-z0-9+/_\-.~]{20,25
 
 # Values that say what belongs there instead of being it.
 _STAND_IN: Final = re.compile(
-    r"[*•x.X_\-]+|\$[\w{(].*|%[\w({].*|\{+.*|<.*|\[.*|your[ _\-].*|(?:my|the|an?|new|old)[ _\-]?(?:password|secret|token|key|passphrase)|"
+    r"[*•x.X_\-]+|\$[\w{(].*|%[\w({].*|\{+.*|<.*|\[.*|your[ _\-].*|"
+    r"(?:my|the|an?|new|old)[ _\-]?(?:password|secret|token|key|passphrase)|"
     r"example|changeme|required|optional|none|null|nil|true|false|undefined|string|str|bytes|int|text|hidden|prompt|"
     r"redacted|masked|masked_[a-z_]+_\w+|empty|env|self|os\.\w.*|process\.env.*|getpass.*|input.*|password|passwd|pwd|secret|"
     r"token|key|username|user|login|invalid|incorrect|wrong|field|type|value|wrd|pass|hash|auth|default|basic|plain|bool",

@@ -57,7 +57,7 @@ def decoded(view: View, long_words: str) -> View | None:
 
     Args:
         view: what to decode.
-        long_words: the words of `view` of `SHORTEST` characters and more; base64 and hexadecimal hide in nothing shorter.
+        long_words: the words of `view` of `SHORTEST` characters and more; base64 and hexadecimal hide in none shorter.
     """
     text = view.text
     found = list(_escapes(text))

@@ -132,7 +132,7 @@ def _corsica(v: str) -> bool:
 
 
 def lettered_ids(text: str, first: int, last: int) -> Iterator[Span]:
-    """National numbers with letters, upper case, with digits in `first:last`: from those, and the letters before them."""
+    """National numbers with upper-case letters, from the digits in `first:last` and the letters before them."""
     done = 0
     for digits in _DIGITS.finditer(text, first, last):
         if digits.start() < done:

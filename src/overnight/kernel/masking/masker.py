@@ -115,7 +115,7 @@ class Masker:
         """
         if sink.owner != self.vault.owner:
             raise Refused(
-                f"values masked for session {self.vault.owner.session!r} are not shown to session {sink.owner.session!r}",
+                f"values masked for session {self.vault.owner.session!r} are not for session {sink.owner.session!r}",
                 reason="vault_not_yours",
                 hint="un-mask with the masker of the session that the text belongs to",
             )

@@ -28,8 +28,8 @@ _CAPITALS: Final = re.compile(
 _CAPITAL: Final = re.compile(r"[A-Z][A-Za-z'\-]{1,40}")
 # From a given name on: initials, further names, particles, each a blank apart.
 _FOLLOWING: Final = re.compile(
-    r"(?:,? {1,2}(?:(?:van|von|de|da|der|den|del|della|di|du|la|le|dos|das|do|bin|ibn|al|el|ter|ten|zu|y|e|af|av) ){0,2}"
-    r"[A-Z][\w'\-]*\.?){1,5}"
+    r"(?:,? {1,2}(?:(?:van|von|de|da|der|den|del|della|di|du|la|le|dos|das|do|bin|ibn|al|el|ter|ten|zu|y|e|af|av) )"
+    r"{0,2}[A-Z][\w'\-]*\.?){1,5}"
 )
 _WORD: Final = re.compile(r"[\w'\-]+")
 _TITLE_WORDS: Final = (
@@ -38,11 +38,12 @@ _TITLE_WORDS: Final = (
 )
 _TITLES: Final = frozenset(_TITLE_WORDS.split())
 _TITLED: Final = re.compile(
-    r"\.? (?P<name>(?:(?:[A-Z]\.|Dr\.|Prof\.|van|von|de|der|den|di|da) ){0,3}[A-Z][a-z'\-]+(?:[A-Z][a-z]+)?(?: [A-Z][a-z'\-]+)?)"
+    r"\.? (?P<name>(?:(?:[A-Z]\.|Dr\.|Prof\.|van|von|de|der|den|di|da) ){0,3}"
+    r"[A-Z][a-z'\-]+(?:[A-Z][a-z]+)?(?: [A-Z][a-z'\-]+)?)"
 )
 _GREETING_WORDS: Final = (
-    "Dear Hi Hello Hey Hallo Lieber Liebe Liebes Bonjour Cher Chere Hola Estimado Estimada Ciao Gentile Beste Ola Thanks Regards Best "
-    "Cheers Sincerely Yours Gruesse Gruss Cordialement Saludos Signed"
+    "Dear Hi Hello Hey Hallo Lieber Liebe Liebes Bonjour Cher Chere Hola Estimado Estimada Ciao Gentile Beste Ola Thanks "
+    "Regards Best Cheers Sincerely Yours Gruesse Gruss Cordialement Saludos Signed"
 )
 _GREETINGS: Final = frozenset(_GREETING_WORDS.split())
 _INTRODUCTIONS: Final = ("name is ", "I am ", "I'm ", "his is ", "egards,\n", "egards\n", "igned ", "Thank you,\n")

@@ -160,15 +160,25 @@ def _hungary(d: str) -> bool:
     return weighted(d, (3, 7, 3, 7, 3, 7, 3, 7)) % 10 == int(d[8])
 
 
+def _switzerland(d: str) -> bool:
+    return d[:3] == "756" and checksums.ean13(d)
+
+
+def _india(d: str) -> bool:
+    return d[0] not in "01" and checksums.verhoeff(d)
+
+
+_BE: Final = ((11,), (2, 2, 2, 3, 2), (6, 3, 2))
+_FR: Final = ((15,), (1, 2, 2, 2, 3, 3, 2), (13, 2))
 NUMBERS: Final[tuple[Number, ...]] = (
     Number("us-ssn", ((3, 2, 4), (9,)), _ssn, ("ssn", "social security", "itin"), ((3, 2, 4),)),
     Number("uk-nhs", ((3, 3, 4), (10,)), _nhs, ("nhs",)),
     Number("de-steuer-id", ((11,), (2, 3, 3, 3)), _steuer_id, ("steuer", "idnr", "tin"), ((11,), (2, 3, 3, 3))),
     Number("pl-pesel", ((11,),), _pesel, ("pesel",), ((11,),)),
     Number("nl-bsn", ((9,), (4, 2, 3), (3, 3, 3)), _bsn, ("bsn", "burgerservice", "sofi")),
-    Number("be-rrn", ((11,), (2, 2, 2, 3, 2), (6, 3, 2)), _belgium, ("rijksregister", "national", "niss"), ((11,), (2, 2, 2, 3, 2), (6, 3, 2))),
-    Number("fr-nir", ((15,), (1, 2, 2, 2, 3, 3, 2), (13, 2)), _nir, ("nir", "sécu"), ((15,), (1, 2, 2, 2, 3, 3, 2), (13, 2))),
-    Number("ch-ahv", ((13,), (3, 4, 4, 2)), lambda d: d[:3] == "756" and checksums.ean13(d), ("ahv", "avs"), ((13,), (3, 4, 4, 2))),
+    Number("be-rrn", _BE, _belgium, ("rijksregister", "national", "niss"), _BE),
+    Number("fr-nir", _FR, _nir, ("nir", "sécu"), _FR),
+    Number("ch-ahv", ((13,), (3, 4, 4, 2)), _switzerland, ("ahv", "avs"), ((13,), (3, 4, 4, 2))),
     Number("no-fnr", ((11,), (6, 5)), _norway, ("fødselsnummer", "fnr"), ((11,), (6, 5))),
     Number("se-pnr", ((6, 4), (8, 4), (10,), (12,)), _sweden, ("personnummer", "pnr"), ((6, 4), (8, 4))),
     Number("dk-cpr", ((6, 4), (10,)), _denmark, ("cpr", "personnummer")),
@@ -185,7 +195,7 @@ NUMBERS: Final[tuple[Number, ...]] = (
     Number("br-cpf", ((11,), (3, 3, 3, 2)), _brazil, ("cpf",), ((11,), (3, 3, 3, 2))),
     Number("ca-sin", ((9,), (3, 3, 3)), checksums.luhn, ("sin", "social insurance", "nas")),
     Number("za-id", ((13,), (6, 4, 3), (6, 4, 2, 1)), _south_africa, ("identity", "id number"), ((13,),)),
-    Number("in-aadhaar", ((12,), (4, 4, 4)), lambda d: d[0] in "23456789" and checksums.verhoeff(d), ("aadhaar", "uidai"), ((4, 4, 4),)),
+    Number("in-aadhaar", ((12,), (4, 4, 4)), _india, ("aadhaar", "uidai"), ((4, 4, 4),)),
     Number("kr-rrn", ((6, 7),), _korea, ("주민", "rrn"), ((6, 7),)),
     Number("jp-my-number", ((12,), (4, 4, 4)), _japan, ("my number", "マイナンバー", "個人番号")),
     Number("au-tfn", ((9,), (3, 3, 3)), _australia, ("tfn", "tax file")),

@@ -11,11 +11,11 @@ from overnight.kernel.masking.vault import LONGEST
 HOLD: Final = 512
 """Characters held back at least, so that what follows can complete a finding or be its context."""
 STEP: Final = 512
-"""Characters gathered before another look, so that the work stays linear when every piece is one character; where nothing
-could be given out, twice what was looked at."""
+"""Characters gathered before another look, so that the work stays linear when every piece is one character; where
+nothing could be given out, twice what was looked at."""
 HOLD_MOST: Final = 65_536
-"""Characters held back at most: an unbroken run or a finding without an end longer than this is let go, masked as far as
-it is known."""
+"""Characters held back at most: an unbroken run or a finding without an end longer than this is let go, masked as far
+as it is known."""
 _CONTEXT: Final = 512
 
 _OPEN: Final = "-----BEGIN PRIVATE KEY-----\n"

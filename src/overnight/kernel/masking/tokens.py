@@ -39,7 +39,8 @@ FORMATS: Final[tuple[Format, ...]] = (
     _format("github-fine-grained", "github_pat_", r"github_pat_[A-Za-z0-9_]{22,244}", mixed=True),
     _format(
         "gitlab", "glpat- gldt- glrt- glcbt- glptt- glft- glimt- glagent- glsoat- glffct- gloas-",
-        r"gl(?:pat|dt|rt|cbt|ptt|ft|imt|agent|soat|ffct|oas)-[A-Za-z0-9_\-]{20,}(?:\.[a-z0-9]{2}\.[a-z0-9]{9})?", mixed=True,
+        r"gl(?:pat|dt|rt|cbt|ptt|ft|imt|agent|soat|ffct|oas)-[A-Za-z0-9_\-]{20,}(?:\.[a-z0-9]{2}\.[a-z0-9]{9})?",
+        mixed=True,
     ),
     _format("slack", "xox xapp-", r"(?:xox[abeoprs]|xapp)-[A-Za-z0-9\-]{10,}", mixed=True),
     _format(
@@ -111,8 +112,8 @@ WORDY: Final = frozenset(
 _REVERSED: Final = tuple(mark[::-1] for mark, _ in _MARKS if mark.strip(" .=") and len(mark) > 2)
 # Marks looked for in all of a text with its blanks taken out, where each costs a microsecond a kilobyte.
 _WIDESPREAD_MARKS: Final = (
-    "AKIA ASIA ghp_ gho_ ghs_ github_pat_ glpat- xoxb- xoxp- k_live_ sk-ant- sk-proj- AIza GOCSPX- npm_ pypi- eyJ hf_ SG. "
-    "dckr_pat_ ATATT3 whsec_"
+    "AKIA ASIA ghp_ gho_ ghs_ github_pat_ glpat- xoxb- xoxp- k_live_ sk-ant- sk-proj- AIza GOCSPX- npm_ pypi- eyJ hf_ "
+    "SG. dckr_pat_ ATATT3 whsec_"
 )
 _WIDESPREAD: Final = tuple(_WIDESPREAD_MARKS.split())
 
@@ -133,7 +134,7 @@ def marked_in(text: str) -> list[Format]:
 
 
 def split_token(text: str) -> bool:
-    """Whether `text`, with its blanks taken out, holds a token of a widely used format; words run together don't count."""
+    """Whether `text`, its blanks taken out, holds a token of a widely used format and not words run together."""
     for mark in _WIDESPREAD:
         if mark in text:
             for each in (each for other, each in _MARKS if other.startswith(mark) or mark.startswith(other)):

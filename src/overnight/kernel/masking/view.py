@@ -69,11 +69,6 @@ class View:
             view = view.parent
         return start, end
 
-    def touches(self, start: int, end: int) -> bool:
-        """Whether the characters `start:end` hold or span an edit of this view; an edit at the border does not count."""
-        at = bisect_right(self._new_ends, start)
-        return at < len(self._new_starts) and self._new_starts[at] < end
-
     def cuts(self, start: int, end: int) -> list[int]:
         """Where, strictly inside `start:end`, something was taken out."""
         first, last = bisect_right(self._new_starts, start), bisect_left(self._new_starts, end)

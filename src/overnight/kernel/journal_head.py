@@ -102,6 +102,7 @@ class OutsideHead:
         """
         self.path = private_folder(folder / "journals") / f"{journal}.head"
         self._place = self.path.with_suffix(".place")
+        self._last = b""
 
     def read(self) -> Head | None:
         """The head, or None if none was ever left.
@@ -117,7 +118,7 @@ class OutsideHead:
             raise StoreError(f"cannot read {self.path}: {problem.strerror}", hint="check its owner") from problem
 
     def advance(self, head: Head) -> None:
-        """Leave `head`, unless a later one is there already (from any process).
+        """Leave `head`, unless a later one is there already (from any process). One thread at a time.
 
         Raises:
             StoreError: it cannot be written.
@@ -131,8 +132,9 @@ class OutsideHead:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             present = os.pread(descriptor, _RECORD_BYTES, 0)
-            if not present or self._parse(present).size < head.size:
-                os.pwrite(descriptor, record.ljust(_RECORD_BYTES), 0)
+            if not present or present == self._last or self._parse(present).size < head.size:
+                self._last = record.ljust(_RECORD_BYTES)
+                os.pwrite(descriptor, self._last, 0)
         except OSError as problem:
             raise StoreError(f"cannot write {self.path}: {problem.strerror}", hint="check the disk") from problem
         finally:

@@ -4,6 +4,7 @@ capabilities, no new user namespaces, our system call filter.
 
 import dataclasses
 import functools
+import itertools
 import os
 import shutil
 import signal
@@ -31,6 +32,7 @@ _STUBS = {
     "/etc/group": b"overnight:x:1000:\n",
     "/etc/nsswitch.conf": b"passwd: files\ngroup: files\nhosts: files dns\n",
 }
+_TMP = ("/tmp", "/dev/shm")
 _PROXY, _RELAY = "/run/overnight/proxy", "/run/overnight/relay.py"
 _PROXY_PORT = 3128
 _HOSTS = {"/etc/hosts": b"127.0.0.1 localhost overnight\n::1 localhost\n"}
@@ -109,8 +111,10 @@ def _arguments(command: Command, special: SpecialFiles) -> list[str]:
     for path in (*shown, *(parts.network if command.network else ())):
         words += ["--ro-bind", path, path]
     tmp = str(min(command.limits.disk_bytes, command.limits.memory_bytes))
-    for path in ("/tmp", "/dev/shm"):
+    for path in _TMP:
         words += ["--perms", "1777", "--size", tmp, "--tmpfs", path]
+    for path in filter(_below_tmp, parts.binds):
+        words += ["--ro-bind", path, path]
     words += ["--remount-ro", "/dev"]
     for mount in command.mounts:
         words += ["--bind" if mount.writable else "--ro-bind", str(mount.source), mount.target]
@@ -123,6 +127,11 @@ def _arguments(command: Command, special: SpecialFiles) -> list[str]:
     return words
 
 
+def _below_tmp(path: str) -> bool:
+    """A Python installation there has to be shown after the tmp that would cover it."""
+    return path.startswith(tuple(f"{tmp}/" for tmp in _TMP))
+
+
 def _joined(words: list[str]) -> bytes:
     return b"".join(os.fsencode(word) + b"\0" for word in words)
 
@@ -133,7 +142,7 @@ def _prefix() -> bytes:
     words = ["--unshare-all", "--unshare-user", "--disable-userns", "--uid", _UID, "--gid", _UID]
     words += ["--hostname", "overnight", "--cap-drop", "ALL", "--new-session", "--die-with-parent", "--clearenv"]
     parts = system()
-    for path in parts.binds:
+    for path in itertools.filterfalse(_below_tmp, parts.binds):
         words += ["--ro-bind", path, path]
     for text, path in parts.symlinks:
         words += ["--symlink", text, path]

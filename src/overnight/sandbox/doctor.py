@@ -101,5 +101,10 @@ def _python(name: Literal["bwrap", "landlock"], hierarchy: Hierarchy | None) -> 
         return Check("python", False, problem.message, problem.hint)
     if finished.stdout != b"42\n":
         words = finished.stderr.decode(errors="replace").strip()
-        return Check("python", False, f"{sys.executable} inside: {finished.describe()} {words}"[:300])
+        return Check(
+            "python",
+            False,
+            f"{sys.executable} inside: {finished.describe()} {words}"[:300],
+            "install Overnight into a virtual environment elsewhere: python3 -m venv .venv",
+        )
     return Check("python", True, f"runs inside, from {', '.join(python_folders()) or '/usr'}")

@@ -112,7 +112,7 @@ def test_path_patterns(pattern: str, inside: str, outside: str) -> None:
 
 
 @given(
-    st.text(st.characters(exclude_characters="*?", exclude_categories=("Cs",)), min_size=1).filter(
+    st.text(st.characters(exclude_characters="*?", exclude_categories=["Cs"]), min_size=1).filter(
         lambda t: t.strip("/")
     )
 )

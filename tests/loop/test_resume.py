@@ -16,10 +16,11 @@ import pytest
 
 from overnight.core.errors import NotFound, UsageError
 from overnight.loop import arena as arenas
+from overnight.loop.holding import holding
 from overnight.loop.night import Limits
 from overnight.loop.progress import Progress
 from overnight.loop.repair import repair
-from overnight.loop.start import Options, holding
+from overnight.loop.start import Options
 from overnight.workspace import night
 from overnight.workspace.workspace import Workspace
 

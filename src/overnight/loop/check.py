@@ -10,10 +10,11 @@ from pathlib import Path
 from overnight.core.errors import UsageError
 from overnight.loop.arena import PROGRAM, Arena
 from overnight.loop.environment import prepare
-from overnight.loop.evaluate import Evaluator, Measured
+from overnight.loop.evaluate import Evaluator
 from overnight.loop.judge.claim import detectable_effect
 from overnight.loop.judge.judge import Judge
 from overnight.loop.knobs import find_all_knobs
+from overnight.loop.measured import Measured
 from overnight.loop.night import judge_settings
 from overnight.loop.start import Isolation, check_files, share_cpus
 from overnight.sandbox import open_sandbox

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from overnight.loop.evaluate import Evaluator, Measured
+from overnight.loop.evaluate import Evaluator
+from overnight.loop.measured import Measured
 from overnight.store.git import Files
 
 

@@ -22,7 +22,7 @@ from overnight.loop.experiment import Experiment, Finding, Measurement, Mode
 from overnight.loop.history import History
 from overnight.loop.judge.claim import final_plan
 from overnight.loop.judge.judge import Judge
-from overnight.loop.judge.terms import Ask, JudgeSettings
+from overnight.loop.judge.terms import JudgeSettings
 from overnight.loop.knobs import find_all_knobs
 from overnight.loop.progress import Watch
 from overnight.loop.record import Record
@@ -277,69 +277,9 @@ class Night:
             summary["behind"] = self.history.behind
         self.record.set_state(self.run, "finished", spent_s=spent_s, mode=self.judge.mode, summary=summary)
 
-    def restore(self, measurements: Sequence[Measurement]) -> None:
-        """Replay the record: the judge's state, the champion, and what had no verdict when the run stopped."""
-        self.measurements = list(measurements)
-        recorded = {item.n: item for item in self.record.experiments(self.run)}
-        inflight = {item.n: item for item in self.record.inflight(self.run)}
-        if 0 not in recorded:
-            self._event = max((item.seq for item in measurements), default=0)
-            return
-        baseline = {item.ask["k"]: item for item in measurements if item.role == "baseline" and item.value is not None}
-        for k, ask in enumerate(self.judge.baseline_plan()):
-            value = baseline[k].value
-            assert value is not None
-            self.judge.add_baseline(ask, value)
-        self.remember(recorded[0])
-        events: list[tuple[int, int, Any]] = []
-        events += [(item.seq, 1, item) for item in measurements if item.role in ("challenger", "champion")]
-        events += [(item.opened, 0, item) for n, item in recorded.items() if n]
-        events += [(item.closed, 2, item) for n, item in recorded.items() if n]
-        events += [(item.opened, 0, item) for item in inflight.values()]
-        events.sort(key=lambda event: event[:2])
-        open_ones: dict[int, Any] = {}
-        for _, kind, item in events:
-            if kind == 0:
-                simpler = item.detail.get("simpler") if isinstance(item, Experiment) else item.proposal["simpler"]
-                open_ones[item.n] = self.judge.open(item.n, simpler=bool(simpler))
-            elif kind == 1:
-                self._replay(open_ones.get(item.n), item)
-            else:
-                open_ones.pop(item.n).close()
-                self.remember(item)
-                if item.status == "keep":
-                    self.judge.champion_changed(item.metric)
-        last = [item.seq for item in measurements] + [item.closed for item in recorded.values()]
-        self._event = max(last + [item.opened for item in inflight.values()])
-        self._number = max([*recorded, *inflight])
-        self.free = sorted(set(range(1, self._number)) - recorded.keys() - inflight.keys())
-        for n, item in inflight.items():
-            files = self.repository.read_files(item.tree)
-            self.attempts.append(
-                Attempt(
-                    n=n,
-                    author_name=item.proposal["author"],
-                    hypothesis=item.proposal["hypothesis"],
-                    knobs=item.proposal["knobs"],
-                    notes=[*item.proposal["notes"], "interrupted, and taken up again"],
-                    files=files,
-                    tree=item.tree,
-                    opened=item.opened,
-                    at=item.at,
-                    examination=open_ones[n],
-                    simpler=item.proposal["simpler"],
-                    measurements=[one for one in measurements if one.n == n],
-                )
-            )
-
-    def _replay(self, examination: Any, item: Measurement) -> None:
-        if examination is None or item.ask.get("stale"):
-            return
-        ask = Ask(item.ask["side"], item.ask["seed_index"], item.ask["stage"])
-        if item.value is not None:
-            examination.add(ask, item.value)
-        elif item.role == "champion" or item.outcome != "crash":
-            examination.crashed(ask)
+    def go_on_after(self, event: int, number: int) -> None:
+        """Set what the next event and the next experiment count from; after a restart."""
+        self._event, self._number = event, number
 
     def _contents(self, files: Mapping[str, Entry], *, editable: bool) -> dict[str, bytes]:
         wanted = {

@@ -8,36 +8,26 @@ import heapq
 import re
 import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any
 
-from overnight.core.errors import ArenaError, UsageError
-from overnight.loop import findings, turns
-from overnight.loop.attempt import REPAIRS, Attempt, changed, is_simpler
-from overnight.loop.authors.base import Author, Brief, Exhausted, Proposal
+from overnight.core.errors import ArenaError
+from overnight.loop import findings
+from overnight.loop.attempt import REPAIRS, Attempt
+from overnight.loop.baseline import baseline_experiment, measure_baseline
 from overnight.loop.engine import Batch, Done, Task
-from overnight.loop.evaluate import Measured
 from overnight.loop.experiment import Experiment, Finding, Inflight, Measurement, Role, RunState, Status
 from overnight.loop.final import measure_final
 from overnight.loop.history import now
 from overnight.loop.judge.terms import Ask, Verdict
+from overnight.loop.measured import Measured
 from overnight.loop.night import Night
 from overnight.loop.progress import Progress, count
-from overnight.loop.scope import check_files
+from overnight.loop.proposals import Thinking, Thought, make_attempt, objection
 
 TICK_S = 0.5
 HEARTBEAT_S = 5.0
 # An author that fails this often in a row, with nothing measured in between, is broken rather than unlucky.
 FAILURES_IN_A_ROW = 25
-
-
-@dataclass(frozen=True)
-class _Asked:
-    n: int
-    author: Author
-    brief: Brief
-    attempt: Attempt | None = None  # a repair of it
 
 
 class Loop:
@@ -46,8 +36,7 @@ class Loop:
     def __init__(self, night: Night) -> None:
         self.night = night
         self.engine, self.judge, self.record = night.engine, night.judge, night.record
-        self._pool = ThreadPoolExecutor(self.engine.slots, thread_name_prefix="author")
-        self._thinking: dict[Future[Proposal | None], _Asked] = {}
+        self._thinking = Thinking(night, self._left)
         self._attempts: dict[int, Attempt] = {attempt.n: attempt for attempt in night.attempts}
         self._free = list(night.free)
         self._failures = 0
@@ -68,7 +57,7 @@ class Loop:
                 self._baseline()
             for attempt in list(self._attempts.values()):
                 self._step(attempt)
-            while not self.night.stop.is_set() and (self._propose() or self._attempts or self._thinking):
+            while not self.night.stop.is_set() and (self._propose() or self._attempts):
                 self._collect()
             if self.night.stop.is_set():
                 return self._interrupted("stopped by the person")
@@ -80,76 +69,19 @@ class Loop:
             self._interrupted(str(problem))
             raise
         finally:
-            self._pool.shutdown(wait=True, cancel_futures=True)
+            self._thinking.close()
             self.night.close()
 
     def _baseline(self) -> None:
-        """Measure the state the run starts from, on all slots at once as the run will; it is experiment 0."""
-        night, plan = self.night, self.judge.baseline_plan()
-        known = {item.ask["k"]: item for item in night.measurements if item.role == "baseline"}
-        for k, ask in enumerate(plan):
-            if k not in known:
-                task = Task(night.base_tree, night.base_files, night.seed(ask.seed_index))
-                self.engine.submit(Batch(k, (task,)))
-        while len(known) < len(plan):
-            for done in self._wait():
-                for measured in done.results:
-                    if measured.error == "cancelled":
-                        continue
-                    seed = night.seed(plan[done.id].seed_index)
-                    item = self._measurement(0, "baseline", night.base_tree, seed, done.slot, measured, {"k": done.id})
-                    self.record.add_measurements(night.run, [item])
-                    known[done.id] = item
-                    if measured.outcome != "ok":
-                        raise ArenaError(
-                            f"the baseline cannot be measured ({measured.outcome}): "
-                            f"{measured.scorer_error or measured.error or 'no output'}".strip(),
-                            hint=f"mend it, then see `overnight arena check {night.arena.folder}`",
-                        )
-            if night.stop.is_set():
-                return
-        measurements = [known[k] for k in range(len(plan))]
-        values = [item.value for item in measurements if item.value is not None]
-        for ask, value in zip(plan, values, strict=True):
-            self.judge.add_baseline(ask, value)
-        seeds = len({ask.seed_index for ask in plan})
-        exact = self.judge.mode == "deterministic"
-        self._conclude(
-            Experiment(
-                run=night.run,
-                n=0,
-                commit="",
-                parent=night.base_commit,
-                tree=night.base_tree,
-                status="baseline",
-                author="person",
-                hypothesis=f"{night.arena.name} as it stands",
-                metric=values[0] if exact else sum(values[:seeds]) / seeds,
-                delta=None,
-                reason=f"measured {len(values)} times on {seeds} seeds: {'always the same' if exact else 'noisy'}",
-                seconds=sum(item.seconds for item in measurements),
-                at=now(),
-                detail={"knobs": night.baseline_knobs(), "notes": list(night.notes)},
-                files=night.keep_files(night.base_files, {}),
-                opened=0,
-                closed=night.next_event(),
-            ),
-            measurements,
-        )
+        measured = measure_baseline(self.night, self.engine, self._wait, self._measurement)
+        if measured is not None:
+            self._conclude(baseline_experiment(self.night, measured), measured)
 
     def _propose(self) -> bool:
         """Ask authors for as many changes as there are free slots; whether any is being thought of."""
-        while len(self._attempts) + len(self._thinking) < self.engine.slots and self._may_propose():
-            n = heapq.heappop(self._free) if self._free else self.night.next_number()
-            brief = self.night.brief(n, [item.knobs for item in self._attempts.values()], self._left())
-            author = turns.pick(self.night.authors, brief.history, brief.seed, n)
-            self._think(_Asked(n, author, brief), author.propose, brief)
-        return bool(self._thinking)
-
-    def _think(self, asked: _Asked, work: Any, *arguments: Any) -> None:
-        future = self._pool.submit(work, *arguments)
-        self._thinking[future] = asked
-        future.add_done_callback(lambda _: self.engine.wake())
+        while len(self._attempts) + self._thinking.count() < self.engine.slots and self._may_propose():
+            self._thinking.ask(heapq.heappop(self._free) if self._free else self.night.next_number(), self._attempts)
+        return self._thinking.count() > 0
 
     def _may_propose(self) -> bool:
         night = self.night
@@ -174,8 +106,8 @@ class Loop:
                 self._checked(attempt, done)
             else:
                 self._measured(attempt, done)
-        for future in [future for future in self._thinking if future.done()]:
-            self._proposed(self._thinking.pop(future), future)
+        for thought in self._thinking.ended():
+            self._proposed(thought)
 
     def _wait(self) -> Sequence[Done]:
         ended = self.engine.collect(TICK_S)
@@ -190,31 +122,25 @@ class Loop:
         self._show("experiments" if self.night.champion else "baseline")
         return ended
 
-    def _proposed(self, asked: _Asked, future: Future[Proposal | None]) -> None:
-        """Plan made: check its scope, give it a tree, refuse repeats, and hand it to the judge."""
-        try:
-            proposal = future.result()
-        except (Exhausted, UsageError) as nothing:
-            # An author that cannot work on this arena at all is the same: the others go on without it.
-            if asked.author in self.night.authors:
+    def _proposed(self, thought: Thought) -> None:
+        """A plan was made: give it a tree, refuse what is out of scope or known, and hand the rest to the judge."""
+        asked, old = thought.asked, thought.asked.attempt
+        if thought.exhausted or (self.night.stop.is_set() and old is None):
+            if thought.exhausted and asked.author in self.night.authors:
                 self.night.authors.remove(asked.author)
-                self._exhausted.append(f"{asked.author.name}: {nothing.message}")
+                self._exhausted.append(f"{asked.author.name}: {thought.exhausted}")
             heapq.heappush(self._free, asked.n)
             return
-        except Exception as problem:
-            proposal = Proposal(
-                {}, f"{asked.author.name} proposed nothing", problem=f"{type(problem).__name__}: {problem}"
-            )
         if self.night.stop.is_set():
-            if asked.attempt is None:
-                heapq.heappush(self._free, asked.n)
             return
-        if proposal is None:  # the author cannot mend it
-            assert asked.attempt is not None
-            self._gave_up(asked.attempt)
+        if old is not None:
+            self._attempts.pop(old.n)
+        if thought.proposal is None:  # the author cannot mend it
+            assert old is not None
+            self._end(old, *_why_failed(old.measurements[-1]))
             return
-        attempt = self._attempt(asked, proposal)
-        status, why = self._objection(asked, attempt, proposal)
+        attempt = make_attempt(self.night, asked, thought.proposal)
+        status, why = objection(self.night, asked, attempt, thought.proposal, self._attempts.values())
         if why:
             twin = self.night.measured_before(attempt.tree) if status == "discard" else None
             attempt.knobs = attempt.knobs or dict(twin.detail.get("knobs", {}) if twin else {})
@@ -225,56 +151,6 @@ class Loop:
             self.night.run, Inflight(attempt.n, attempt.tree, attempt.opened, attempt.at, attempt.encoded())
         )
         self._step(attempt)
-
-    def _objection(self, asked: _Asked, attempt: Attempt, proposal: Proposal) -> tuple[Status, str]:
-        """What keeps a proposal from being measured, and what it is recorded as; the sentence is empty if nothing."""
-        night = self.night
-        violations = check_files(proposal.files, night.arena.editable, night.arena.hidden)
-        if violations:
-            return "rejected", "; ".join(violations[:4])
-        if proposal.problem:
-            return proposal.problem_status, proposal.problem
-        if refusal := night.refuse(asked.author.name, asked.n, proposal):
-            return "rejected", refusal
-        if (twin := night.measured_before(attempt.tree)) is not None:
-            which = "the champion" if twin == night.champion else f"experiment {twin.n}"
-            return "discard", f"the same as {which}, not measured again"
-        if any(item.tree == attempt.tree for item in self._attempts.values()):
-            return "discard", "the same as an experiment that is being measured now"
-        return "discard", ""
-
-    def _attempt(self, asked: _Asked, proposal: Proposal) -> Attempt:
-        night, old = self.night, asked.attempt
-        contents = {path: content for path, content in proposal.files.items() if path in night.arena.editable}
-        oids = night.repository.write_blobs([content for content in contents.values() if content is not None])
-        blobs = iter(oids)
-        replacements = {path: None if content is None else next(blobs) for path, content in contents.items()}
-        files = changed(night.files(asked.brief.champion_n), replacements, asked.brief.executable)
-        before = asked.brief.champion
-        after = {path: content for path, content in {**before, **contents}.items() if content is not None}
-        if old is not None:
-            self._attempts.pop(old.n)
-            old.examination.close()
-        simpler = is_simpler(before, after)
-        return Attempt(
-            n=asked.n,
-            author_name=asked.author.name,
-            hypothesis=proposal.hypothesis,
-            knobs=proposal.knobs,
-            notes=[*(old.notes if old else ()), *proposal.notes],
-            files=files,
-            tree=night.repository.write_tree(files),
-            opened=night.next_event(),
-            at=now(),
-            examination=self.judge.open(asked.n, simpler=simpler),
-            simpler=simpler,
-            changes=contents,
-            author=asked.author,
-            brief=asked.brief,
-            started=old.started if old else time.monotonic(),
-            measurements=old.measurements if old else [],
-            repairs=old.repairs + 1 if old else 0,
-        )
 
     def _step(self, attempt: Attempt) -> None:
         """Send what the judge wants measured, or carry out its verdict."""
@@ -299,21 +175,19 @@ class Loop:
             self._note(attempt, ask, measured, done.slot, stale)
             if ask.side == "challenger":
                 attempt.memory_bytes = max(attempt.memory_bytes, measured.memory_bytes)
-            if stale:
+            if stale:  # it says nothing about the champion of now
+                attempt.examination.skip(ask)
                 continue
             if measured.value is not None:
                 attempt.examination.add(ask, measured.value)
             elif ask.side == "challenger" and measured.mendable and attempt.repairs < REPAIRS and attempt.author:
-                assert attempt.brief is not None
-                asked = _Asked(attempt.n, attempt.author, attempt.brief, attempt)
-                self._think(asked, attempt.author.repair, asked.brief, attempt.proposal(), measured.error)
+                self._thinking.ask_to_mend(attempt, measured.error)
                 return
             else:
                 attempt.examination.crashed(ask)
                 failed = measured if ask.side == "challenger" else failed
         if failed is not None:
-            status: Status = "crash" if failed.outcome == "ok" else failed.outcome
-            self._end(attempt, status, _reason(failed))
+            self._end(attempt, *_why_failed(failed))
         elif self._out_of_time() and isinstance(attempt.examination.next(), list):
             self._end(attempt, "discard", "the time ran out before it could be told from the champion")
         elif not self.night.stop.is_set():
@@ -323,12 +197,6 @@ class Loop:
         """What is left is needed for measuring the gain afresh."""
         limit = self.night.limits.for_s
         return limit is not None and self._spent_s() + self.night.closing_s() >= limit
-
-    def _gave_up(self, attempt: Attempt) -> None:
-        last = attempt.measurements[-1]
-        self._end(
-            attempt, "timeout" if last.outcome == "timeout" else "crash", _first_line(last.error or last.scorer_error)
-        )
 
     def _note(self, attempt: Attempt, ask: Ask, measured: Measured, slot: int, stale: bool) -> None:
         role: Role = ask.side
@@ -378,7 +246,7 @@ class Loop:
         for command, item in zip(self.night.arena.front.checks, done.results, strict=False):
             if item.outcome != "ok":
                 self._end(
-                    attempt, "rejected", f"better, but a check failed: {command}: {_first_line(item.error)}", verdict
+                    attempt, "rejected", f"better, but a check failed: {command}: {_telling_line(item.error)}", verdict
                 )
                 return
         if attempt.champion_tree != self.night.champion_tree:  # another was kept while the checks ran
@@ -475,8 +343,7 @@ class Loop:
         return max(0, len(self.night.experiments) - 1)
 
     def _underway(self) -> int:
-        repairs = sum(asked.attempt is not None for asked in self._thinking.values())
-        return len(self._attempts) + len(self._thinking) - repairs
+        return len(self._attempts) + self._thinking.count()
 
     def _left(self) -> dict[str, float | None]:
         limits = self.night.limits
@@ -510,12 +377,12 @@ class Loop:
         )
 
 
-def _reason(failed: Measured) -> str:
-    said = _first_line(failed.scorer_error or failed.error)
-    return said or f"the evaluation ended as {failed.outcome}"
+def _why_failed(failed: Measured | Measurement) -> tuple[Status, str]:
+    status: Status = "crash" if failed.outcome == "ok" else failed.outcome
+    return status, _telling_line(failed.scorer_error or failed.error) or f"the evaluation ended as {failed.outcome}"
 
 
-def _first_line(text: str) -> str:
+def _telling_line(text: str) -> str:
     """The most telling line of an error: the exception at its end, else the first."""
     lines = [line.strip() for line in text.strip().splitlines() if line.strip()]
     if not lines:

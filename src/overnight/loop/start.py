@@ -1,11 +1,8 @@
 """How a run comes to life: from a folder as it stands, or again from the record."""
 
-import contextlib
-import fcntl
 import os
-import shutil
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -19,13 +16,15 @@ from overnight.loop.authors.command import CommandAuthor, CommandSettings
 from overnight.loop.authors.search import SearchAuthor
 from overnight.loop.engine import LocalEngine
 from overnight.loop.environment import prepare
-from overnight.loop.evaluate import Environment, Evaluator
+from overnight.loop.evaluate import Evaluator
 from overnight.loop.experiment import RunInfo
 from overnight.loop.history import History, branch
 from overnight.loop.judge.judge import Judge
+from overnight.loop.measured import Environment
 from overnight.loop.night import Limits, Night, judge_settings, new_secret
 from overnight.loop.progress import Watch
 from overnight.loop.record import Record
+from overnight.loop.restore import restore
 from overnight.sandbox import Sandbox, open_sandbox
 from overnight.store.blobs import Blobs
 from overnight.store.database import Database
@@ -257,7 +256,7 @@ def _night(
         spent_s=info.spent_s,
     )
     if not fresh:
-        night.restore(record.measurements(info.run))
+        restore(night, record.measurements(info.run))
     return night
 
 
@@ -326,30 +325,6 @@ def arena_name(workspace: Path, folder: Path) -> str:
     return str(inside) if inside.parts else folder.name
 
 
-@contextlib.contextmanager
-def holding(place: Place, run: str) -> Iterator[None]:
-    """Be the only process that works on a run; its checkouts are gone at the end, however it ends.
-
-    Raises:
-        UsageError: another process works on it.
-    """
-    folder = place.state / "checkouts" / run
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    lock = folder.with_suffix(".lock")
-    with open(lock, "w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise UsageError(
-                f"another process is working on {run}", hint="see `overnight status`; wait for it, or stop it first"
-            ) from None
-        try:
-            yield
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
-            lock.unlink(missing_ok=True)
-
-
 def find_folder(workspace: Path, name: str) -> Path:
     """The folder of an arena that the record names.
 
@@ -360,18 +335,3 @@ def find_folder(workspace: Path, name: str) -> Path:
         if (folder / PROGRAM).is_file() and (folder != workspace or workspace.name == name):
             return folder.resolve()
     raise ArenaError(f"the arena {name!r} is not in {workspace} any more", hint="move it back, then try again")
-
-
-def sweep(place: Place) -> int:
-    """Remove checkouts that a killed run left behind; how many."""
-    removed = 0
-    folder = place.state / "checkouts"
-    for left in folder.iterdir() if folder.is_dir() else ():
-        if left.suffix == ".lock":
-            continue
-        try:
-            with holding(place, left.name):
-                removed += 1
-        except UsageError:
-            continue
-    return removed

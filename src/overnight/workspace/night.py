@@ -7,10 +7,11 @@ from typing import Any
 from overnight.core.errors import NotFound, UsageError
 from overnight.core.ids import check_run_name, run_name
 from overnight.loop import arena as arenas
+from overnight.loop.holding import holding, sweep
 from overnight.loop.progress import Watch
 from overnight.loop.report.write import write_report
 from overnight.loop.run import Loop
-from overnight.loop.start import Options, Say, begin, find_folder, holding, sweep, take_up
+from overnight.loop.start import Options, Say, begin, find_folder, take_up
 from overnight.workspace.workspace import Workspace
 
 

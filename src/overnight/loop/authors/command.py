@@ -21,7 +21,8 @@ from overnight.loop import scope
 from overnight.loop.arena import Paths
 from overnight.loop.authors.base import Brief, Proposal
 from overnight.loop.commands import arguments
-from overnight.loop.evaluate import INSIDE, Environment
+from overnight.loop.evaluation import INSIDE
+from overnight.loop.measured import Environment
 from overnight.sandbox import Command, Finished, Limits, Mount, Sandbox
 
 CONTEXT = "/overnight"

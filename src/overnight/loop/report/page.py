@@ -169,7 +169,8 @@ def _method(result: Mapping[str, Any], experiments: Sequence[Experiment]) -> lis
             "no author can foresee, and a change is kept only if the lower bound of its gain exceeds the smallest "
             "effect. The error of that bound is spent over all challengers of the run (docs/judge.md)."
         )
-    evidence: Mapping[str, Any] = next((item.detail["evidence"] for item in reversed(experiments) if item.detail.get("evidence")), {})
+    found = (item.detail["evidence"] for item in reversed(experiments) if item.detail.get("evidence"))
+    evidence: Mapping[str, Any] = next(found, {})
     lines += [
         f"{name.replace('_', ' ')}: {evidence[name]}" for name in ("method", "schedule", "spending") if name in evidence
     ]

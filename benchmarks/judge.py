@@ -161,7 +161,8 @@ def probe(judge: Judge, world: World, n: int, moment: str, effect: float, seen: 
 
 def night(job: tuple[int, int]) -> Night:
     setting = SETTINGS[job[0]]
-    rng = np.random.default_rng([job[1], job[0]])
+    # The constants were chosen while watching other seeds than these.
+    rng = np.random.default_rng([20261130, job[1], job[0]])
     world = World(setting, rng)
     judge = Judge(JudgeSettings("minimize"))
     for ask in judge.baseline_plan():

@@ -22,6 +22,7 @@ from overnight.kernel.canonical import Json
 from overnight.kernel.constraint import Constraint
 from overnight.kernel.decide import Policy
 from overnight.kernel.gate import Gate
+from overnight.kernel.journal import Journal
 from overnight.kernel.matrix import Layer, Matrix, Rule
 from overnight.kernel.parts import open_parts
 from overnight.kernel.session import Principal, Session
@@ -41,9 +42,12 @@ class Desk:
     gate: Gate
     session: Session
     posted: list[Json]
+    journal: Journal
 
     def overnight(self, *arguments: str, expect: int = 0, typed: str = "") -> str:
         """What the command prints; in this process, as starting Python takes longer than all that is tested."""
+        # Results follow within 50 ms; a person is slower than that.
+        self.journal.sync()
         words = [*arguments, "--workspace", str(self.workspace.folder)]
         result = CliRunner().invoke(cli, words, input=typed, standalone_mode=False)
         code, said = result.exit_code, result.stdout
@@ -74,7 +78,7 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
     gate.register(ToolCode(ToolSpec("files.write", "write", (path, text), reversible=True), write))
     gate.register(ToolCode(ToolSpec("note.post", "write", (text,)), lambda arguments: posted.append(arguments["text"])))
     session = gate.open(Principal("researcher"), on_denied="continue")
-    yield Desk(workspace, gate, session, posted)
+    yield Desk(workspace, gate, session, posted, parts.journal)
     parts.journal.close()
 
 

@@ -294,3 +294,25 @@ def test_amounts_that_cannot_be_charged(database: Database, amounts: dict[str, f
 def test_limits_that_are_none(arguments: tuple[object, ...]) -> None:
     with pytest.raises(SettingsError):
         Limit(*arguments)  # type: ignore[arg-type]  # what is tested
+
+
+@pytest.mark.slow
+def test_32_processes_with_threads_overshoot_by_nothing(database: Database) -> None:
+    script = f"""
+import threading
+from pathlib import Path
+from overnight.kernel.ledger import Ledger, Reservation
+from overnight.kernel.limits import Limit, Subject
+from overnight.store.database import Database
+ledger = Ledger(Database(Path({str(database.path)!r})), [Limit("calls", 500, "day"), Limit("usd", 0.777)])
+won = []
+def work():
+    for _ in range(20):
+        won.append(isinstance(ledger.reserve(Subject("a"), {{"calls": 1, "usd": 0.001}}), Reservation))
+threads = [threading.Thread(target=work) for _ in range(4)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+print(sum(won))
+"""
+    children = [subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) for _ in range(32)]
+    assert sum(int(child.communicate()[0]) for child in children) == 500

@@ -47,7 +47,7 @@ def resolved(spec: ToolSpec, arguments: Mapping[str, Json], paths: PathRoot) -> 
         if type(value) is not str or argument.type != "string":
             _check(spec, argument, value)
         if argument.kind == "path":
-            done[name] = _paths(value, paths)
+            done[name] = paths.name(value) if type(value) is str else _paths(value, paths)
         else:
             done[name] = value
     for name in spec.required:
@@ -89,4 +89,4 @@ def _paths(value: Json, paths: PathRoot) -> Json:
         return [_paths(item, paths) for item in value]
     if not isinstance(value, str):
         raise BadArguments(f"{visible(repr(value), limit=60)} is not a path", hint="pass text")
-    return paths.resolve(value).name
+    return paths.name(value)

@@ -17,7 +17,7 @@ from overnight.kernel.canonical import Json, content_hash
 from overnight.kernel.catalogue import Catalogue, UnknownTool
 from overnight.kernel.combination import START, Combination, State, fresh, stops
 from overnight.kernel.decision import Decision, Reason, Verdict
-from overnight.kernel.label import Label, Origin, exceeds, satisfies
+from overnight.kernel.label import Label, Origin, exceeds
 from overnight.kernel.matrix import Matrix, Ruling
 from overnight.kernel.paths import PathRoot
 from overnight.kernel.plan import Plan
@@ -135,8 +135,10 @@ class Decider:
             found.append((ruling.verdict, ruling.rule, _ruling_reason(ruling, principal, spec)))
         if ruling.verdict != "deny":
             found += [("ask", ruling.rule, reason) for name, reason in suspect.items() if name not in ruling.bounded]
-            found += self._confidentiality(spec, origins, ruling)
-            found += self._combinations(principal, history, spec, final, origins)
+            if history.provenance.peak != "public":
+                found += self._confidentiality(spec, origins, ruling)
+            if self.policy.combinations:
+                found += self._combinations(principal, history, spec, final, origins)
             if spec.effect == "destructive" and not spec.reversible:
                 found.append(("ask", ruling.rule, Reason("irreversible", f"what {spec.id} deletes cannot be restored")))
             if plan is not None and not plan.covers(spec):
@@ -164,10 +166,11 @@ class Decider:
         self, spec: ToolSpec, provenance: Provenance, given: Mapping[str, Json], final: Mapping[str, Json]
     ) -> dict[str, Origin]:
         origins = {}
+        known = spec.by_name
         for name, value in final.items():
-            argument = spec.by_name[name]
+            argument = known[name]
             origin = provenance.trace(argument, value)
-            if origin.label == "untrusted" and argument.kind == "path":
+            if argument.kind == "path" and origin.label == "untrusted" and given[name] != value:
                 origin = provenance.trace(argument, given[name])
             origins[name] = origin
         return origins
@@ -182,9 +185,9 @@ class Decider:
     ) -> dict[str, Reason]:
         """Critical arguments of the wrong origin, and what to say about each."""
         found = {}
-        for argument, needs in spec.critical:
+        for argument, taken in spec.critical:
             name = argument.name
-            if name not in final or satisfies(origins[name].label, needs):
+            if name not in final or origins[name].label in taken:
                 continue
             if argument.kind == "message" and name not in simulate:
                 link = provenance.strange_link(final[name])
@@ -192,7 +195,7 @@ class Decider:
                     sentence = f"{name} of {spec.id} links to {visible(link, limit=100)}, which nobody vouches for"
                     found[name] = Reason("untrusted_link", sentence)
                 continue
-            wanted = "you typed" if needs == "user" else "you typed or the system asserts"
+            wanted = "you typed" if argument.needs == "user" else "you typed or the system asserts"
             origin = origins[name]
             sentence = f"{name} of {spec.id} needs a value that {wanted}; this one is {origin.label} ({origin.source})"
             found[name] = Reason("untrusted_argument", sentence)
@@ -222,8 +225,6 @@ class Decider:
         arguments: Mapping[str, Json],
         origins: Mapping[str, Origin],
     ) -> list[tuple[Verdict, str, Reason]]:
-        if not self.policy.combinations:
-            return []
         now_s = time.time()
         return [
             (rule.decision, rule.where, Reason("combination", f"{rule.name}: {spec.id} would complete it"))

@@ -19,8 +19,6 @@ from overnight.kernel.tool import ToolSpec
 
 __all__ = ["Layer", "Matrix", "Role", "Rule", "RuleVerdict", "Ruling", "pattern_names_tool"]
 
-_EMPTY_ORIGIN = Origin("untrusted", "public", "not traced")
-
 
 @dataclass(frozen=True, slots=True)
 class Ruling:
@@ -43,6 +41,44 @@ class Ruling:
     narrow: Mapping[str, Json] = field(default_factory=dict)
 
 
+class _Compiled:
+    """A rule with its conditions bound to one tool's arguments."""
+
+    __slots__ = ("bounded", "carries", "conditions", "impossible", "rule")
+
+    def __init__(self, rule: Rule, spec: ToolSpec) -> None:
+        known = spec.by_name
+        self.rule = rule
+        self.conditions: tuple[tuple[str, Kind, Constraint], ...] = tuple(
+            (name, known[name].kind, constraint) for name, constraint in rule.arguments.items() if name in known
+        )
+        self.impossible = len(self.conditions) < len(rule.arguments)
+        self.bounded = frozenset(name for name, kind, constraint in self.conditions if constraint.bounds(kind))
+        self.carries = {name: c.carries for name, _, c in self.conditions if c.carries is not None}
+
+    def allows(self, arguments: Mapping[str, Json], origins: Mapping[str, Origin]) -> bool:
+        """Whether every condition is there to be read and certainly holds."""
+        if self.impossible:
+            return False
+        for name, kind, constraint in self.conditions:
+            if name not in arguments:
+                return False
+            label = origins[name].label if name in origins else "untrusted"
+            if not constraint.allows(arguments[name], kind, label):
+                return False
+        return True
+
+    def catches(self, arguments: Mapping[str, Json], origins: Mapping[str, Origin]) -> bool:
+        """Whether no condition certainly fails: what is missing or cannot be judged does not lift a restriction."""
+        for name, kind, constraint in self.conditions:
+            if name not in arguments:
+                continue
+            label = origins[name].label if name in origins else "untrusted"
+            if not constraint.catches(arguments[name], kind, label):
+                return False
+        return True
+
+
 @dataclass(frozen=True, slots=True)
 class _Group:
     """Rules that all name where one argument must be: one look at the union of those places may spare all of them.
@@ -57,9 +93,9 @@ class _Group:
     argument: str
     kind: Kind
     anywhere: Constraint
-    rules: tuple[Rule, ...]
+    rules: tuple[_Compiled, ...]
 
-    def candidates(self, arguments: Mapping[str, Json]) -> tuple[Rule, ...]:
+    def candidates(self, arguments: Mapping[str, Json]) -> tuple[_Compiled, ...]:
         """The rules that may be met."""
         if self.argument and self.argument in arguments:
             # `catches` is true also for what cannot be judged; the rules themselves then decide how to fail closed.
@@ -73,6 +109,7 @@ class _Cell:
 
     layer: Layer
     outermost: bool
+    first_decides: bool  # its allowances neither narrow nor say what may be carried: any of them is as good
     denies: tuple[_Group, ...]
     asks: tuple[_Group, ...]
     allows: tuple[_Group, ...]
@@ -124,9 +161,9 @@ class Matrix:
         found = {}
         for cell in self._compile(principal, spec):
             for group in (*cell.denies, *cell.asks, *cell.allows):
-                for rule in group.rules:
-                    test = _allows if rule.decision == "allow" else _catches
-                    found[id(rule)] = (rule, test(rule, spec, arguments, origins))
+                for made in group.rules:
+                    test = made.allows if made.rule.decision == "allow" else made.catches
+                    found[id(made.rule)] = (made.rule, test(arguments, origins))
         return list(found.values())
 
     def summary(self, principal: Principal, spec: ToolSpec) -> str:
@@ -134,12 +171,12 @@ class Matrix:
         verdict, unsure = "allow", False
         for cell in self._compile(principal, spec):
             for rules, word in ((cell.denies, "deny"), (cell.asks, "ask")):
-                for rule in (rule for group in rules for rule in group.rules):
+                for rule in (made.rule for group in rules for made in group.rules):
                     if rule.arguments or cell.layer.folder:
                         unsure = True
                     elif word == "deny" or verdict == "allow":
                         verdict = word
-            allows = [rule for group in cell.allows for rule in group.rules]
+            allows = [made.rule for group in cell.allows for made in group.rules]
             asks = any(group.rules for group in cell.asks)
             if not allows and not asks and cell.outermost:
                 return "deny"
@@ -185,41 +222,37 @@ class Matrix:
             if cell.layer.folder and not _touches(cell.layer.folder, spec, arguments):
                 continue
             for group in cell.denies:
-                for rule in group.candidates(arguments):
-                    if _catches(rule, spec, arguments, origins):
-                        return Ruling("deny", rule.where, rule.why)
+                for deny in group.candidates(arguments):
+                    if deny.catches(arguments, origins):
+                        return Ruling("deny", deny.rule.where, deny.rule.why)
             ask = None
             for group in cell.asks:
-                for rule in group.candidates(arguments):
-                    if ask is None and _catches(rule, spec, arguments, origins):
-                        ask = rule
+                for candidate in group.candidates(arguments):
+                    if ask is None and candidate.catches(arguments, origins):
+                        ask = candidate.rule
             if ask is not None and asked is None:
                 asked = Ruling("ask", ask.where, ask.why)
             matched = [
-                rule
-                for group in cell.allows
-                for rule in group.candidates(arguments)
-                if _allows(rule, spec, arguments, origins)
+                rule for group in cell.allows for rule in group.candidates(arguments) if rule.allows(arguments, origins)
             ]
             if not matched:
                 if ask is None and cell.outermost:
                     return Ruling("deny", "default")
                 # An inner layer is silent about tools it does not name; one that names a tool has to allow the call.
                 if ask is None and cell.allows:
-                    return Ruling("deny", cell.allows[0].rules[0].where, "a narrower rule does not cover this call")
+                    where = cell.allows[0].rules[0].rule.where
+                    return Ruling("deny", where, "a narrower rule does not cover this call")
                 continue
             best = matched[0]
             if suspect:
-                best = next((rule for rule in matched if suspect <= _bounded(rule, spec)), best)
-            bounded |= _bounded(best, spec)
+                best = next((rule for rule in matched if suspect <= rule.bounded), best)
+            bounded |= best.bounded
             for rule in matched:
-                for name, limit in rule.narrow.items():
+                for name, limit in rule.rule.narrow.items():
                     narrow[name] = _tighter(narrow[name], limit) if name in narrow else limit
             if cell.outermost:
-                for name, constraint in best.arguments.items():
-                    if constraint.carries is not None:
-                        carries[name] = constraint.carries
-                allowed = allowed or Ruling("allow", best.where, best.why)
+                carries.update(best.carries)
+                allowed = allowed or Ruling("allow", best.rule.where, best.rule.why)
         decided = asked or allowed or Ruling("deny", "default")
         return Ruling(decided.verdict, decided.rule, decided.why, frozenset(bounded), carries, narrow)
 
@@ -241,6 +274,7 @@ class Matrix:
                     _Cell(
                         layer,
                         depth == 0,
+                        not any(r.narrow or any(c.carries for c in r.arguments.values()) for r in mine),
                         *(_grouped([r for r in mine if r.decision == v], spec) for v in ("deny", "ask", "allow")),
                     )
                 )
@@ -255,10 +289,10 @@ def _grouped(rules: Sequence[Rule], spec: ToolSpec) -> tuple[_Group, ...]:
     groups = []
     for name, members in by_argument.items():
         if len(members) < 2 or not name:
-            groups.append(_Group("", "text", Constraint(), tuple(members)))
+            groups.append(_Group("", "text", Constraint(), tuple(_Compiled(rule, spec) for rule in members)))
             continue
         anywhere = Constraint(under=tuple(base for rule in members for base in rule.arguments[name].under))
-        groups.append(_Group(name, spec.by_name[name].kind, anywhere, tuple(members)))
+        groups.append(_Group(name, spec.by_name[name].kind, anywhere, tuple(_Compiled(rule, spec) for rule in members)))
     return tuple(groups)
 
 
@@ -278,31 +312,3 @@ def _tighter(one: Json, other: Json) -> Json:
     if isinstance(one, list | tuple) and isinstance(other, list | tuple):
         return [item for item in one if item in other]
     return other
-
-
-def _bounded(rule: Rule, spec: ToolSpec) -> frozenset[str]:
-    return frozenset(
-        name
-        for name, constraint in rule.arguments.items()
-        if name in spec.by_name and constraint.bounds(spec.by_name[name].kind)
-    )
-
-
-def _allows(rule: Rule, spec: ToolSpec, arguments: Mapping[str, Json], origins: Mapping[str, Origin]) -> bool:
-    for name, constraint in rule.arguments.items():
-        argument = spec.by_name.get(name)
-        if argument is None or name not in arguments:
-            return False
-        if not constraint.allows(arguments[name], argument.kind, origins.get(name, _EMPTY_ORIGIN).label):
-            return False
-    return True
-
-
-def _catches(rule: Rule, spec: ToolSpec, arguments: Mapping[str, Json], origins: Mapping[str, Origin]) -> bool:
-    for name, constraint in rule.arguments.items():
-        argument = spec.by_name.get(name)
-        if argument is None or name not in arguments:
-            continue  # nothing to read: the restriction holds
-        if not constraint.catches(arguments[name], argument.kind, origins.get(name, _EMPTY_ORIGIN).label):
-            return False
-    return True

@@ -15,6 +15,7 @@ from pathlib import Path
 from overnight.core.errors import UsageError
 
 _MAX_LINKS = 40  # as Linux
+_ODD = frozenset({"", ".", ".."})
 _DIRECTORY = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -55,13 +56,11 @@ class PathRoot:
         Raises:
             PathRefused: it is empty, has control characters, loops, or cannot be looked at.
         """
-        if not path or "\0" in path or not path.isprintable():
-            raise PathRefused(f"{path!r} is not a path", hint="write a plain path")
-        if path.startswith("~"):
-            raise PathRefused(f"{path!r} starts with '~', which tools expand differently", hint="write it out")
+        _check(path)
         plain = self._plain(path)
         if plain is not None:
-            return plain
+            name, found = plain
+            return Resolved(f"{self.root}/{name}", name, True, found)
         pending = [part for part in reversed(path.split("/")) if part not in ("", ".")]
         if not path.startswith("/"):
             pending.extend(part for part in reversed(self.root.split("/")) if part)
@@ -73,14 +72,19 @@ class PathRoot:
         name = (real[len(self.root) :].lstrip("/") or ".") if inside else real
         return Resolved(real, name, inside, exists)
 
-    def _plain(self, path: str) -> Resolved | None:
+    def name(self, path: str) -> str:
+        """`resolve(path).name`, without the rest: what every decision needs of every path."""
+        _check(path)
+        plain = self._plain(path)
+        return self.resolve(path).name if plain is None else plain[0]
+
+    def _plain(self, path: str) -> tuple[str, bool] | None:
         """The common case in three system calls: a relative path without `..` that meets no link. None otherwise."""
         parts = path.split("/")
-        if path.startswith("/") or ".." in parts:
-            return None
-        parts = [part for part in parts if part not in ("", ".")]
-        if not parts:
-            return None
+        if not _ODD.isdisjoint(parts):
+            parts = [part for part in parts if part not in ("", ".")]
+            if path.startswith("/") or ".." in parts or not parts:
+                return None
         current = self._handle
         try:
             for part in parts[:-1]:
@@ -98,8 +102,7 @@ class PathRoot:
                 os.close(current)
         if stat.S_ISLNK(mode):
             return None
-        name = "/".join(parts)
-        return Resolved(f"{self.root}/{name}", name, True, bool(mode))
+        return "/".join(parts), bool(mode)
 
     def _walk(self, pending: list[str]) -> tuple[str, bool]:
         """Follow components (innermost first in `pending`); returns the real path and whether it exists."""
@@ -177,6 +180,13 @@ class PathRoot:
             raise
         finally:
             os.close(current)
+
+
+def _check(path: str) -> None:
+    if not path or not path.isprintable():
+        raise PathRefused(f"{path!r} is not a path", hint="write a plain path")
+    if path.startswith("~"):
+        raise PathRefused(f"{path!r} starts with '~', which tools expand differently", hint="write it out")
 
 
 def _reopen(current: int, done: list[str]) -> int:

@@ -22,6 +22,10 @@ _TELLING_DIGITS = 6
 # Longer texts are a model's composition even if a person's words are in them; tracing them would cost time for nothing.
 _LONGEST_RUN = 200
 _LONGEST_COMPOSED = 2000
+# Agents use the same few paths, ids and addresses again and again; what was traced is kept until something new is seen.
+_LONGEST_REMEMBERED = 100
+_REMEMBERED = 4096
+_ONE_WORD = re.compile(r"[\w./@:-]+")
 _PROSE: frozenset[Kind] = frozenset({"text", "phrase", "message"})
 _CUES = frozenset({"id", "ids", "no", "nr", "number"})
 _NO_FACTS: Mapping[str, Origin] = {}
@@ -42,12 +46,15 @@ class Provenance:
         self._facts: dict[tuple[Kind, str], dict[str, Origin]] = {}
         # First word of a system's value → its words and origin, for text that is composed of such values.
         self._runs: dict[str, list[tuple[tuple[str, ...], Origin]]] = {}
+        self._traced: dict[tuple[Kind, str, str], Origin] = {}
+        self._untraced = Origin("untrusted", "public", "not traced")
         self._user = Origin("user", "public", "your request")
         if request:
             self.typed(request)
 
     def typed(self, text: str) -> None:
         """Take in what the person typed."""
+        self._traced.clear()
         offset = len(self._typed)
         self._text += "\n" + text
         for index, token in enumerate(tokens_of(text), start=offset):
@@ -65,6 +72,8 @@ class Provenance:
         """Count what a tool's result may hold as read; whether that made the tree's peak higher."""
         peak = highest(self.peak, spec.confidentiality, *(f.confidentiality or "public" for f in spec.fields))
         raised = peak != self.peak
+        if raised:
+            self._traced.clear()
         self.peak = peak
         return raised
 
@@ -76,6 +85,7 @@ class Provenance:
             result: as the tool returned it.
             source: for people: which call this was.
         """
+        self._traced.clear()
         for declared in spec.fields:
             if declared.label != "system":
                 continue
@@ -91,12 +101,25 @@ class Provenance:
 
     def trace(self, argument: Argument, value: Json) -> Origin:
         """Where `value`, given for `argument`, came from: the weakest label of its parts, the highest secrecy."""
+        if type(value) is not str or len(value) > _LONGEST_REMEMBERED or argument.kind in _PROSE:
+            return self._trace(argument, value)
+        key = (argument.kind, argument.of, value)
+        origin = self._traced.get(key)
+        if origin is None:
+            if len(self._traced) >= _REMEMBERED:
+                self._traced.clear()
+            origin = self._traced[key] = self._trace(argument, value)
+        return origin
+
+    def _trace(self, argument: Argument, value: Json) -> Origin:
         if isinstance(value, list | tuple):
             origins = [self.trace(argument, item) for item in value]
             if not origins:
                 return Origin("system", "public", "empty")
             source = next((o.source for o in origins if o.label == "untrusted"), origins[0].source)
             return Origin(weakest(*(o.label for o in origins)), highest(*(o.confidentiality for o in origins)), source)
+        if argument.kind in _PROSE and len(str(value)) > _LONGEST_RUN and self.peak == "public":
+            return self._untraced
         key = _key(value, argument.kind)
         if key is not None:
             if self._was_typed(argument, value, key):
@@ -108,7 +131,7 @@ class Provenance:
                 composed = self._composed(str(value))
                 if composed is not None:
                     return composed
-        return Origin("untrusted", self.peak, "not traced")
+        return self._untraced if self.peak == "public" else Origin("untrusted", self.peak, "not traced")
 
     def strange_link(self, value: Json) -> str | None:
         """The first link, mail address or account number in a message that nobody vouches for; None if there is none.
@@ -181,15 +204,15 @@ class Provenance:
             return any(token.kind in ("url", "name") and _url_key(token.text) == key for token in self._typed)
         if kind == "account" and key in self._accounts:
             return True
-        if kind in _PROSE and len(value) > _LONGEST_RUN:
+        if kind in _PROSE and (len(value) > _LONGEST_RUN or value not in self._text):
             return False
         exact = kind in ("path", "id", "account")
         if value.casefold() in self._starts:
             words = [value]
-        elif first_token(value).casefold() in self._starts:
+        elif _ONE_WORD.fullmatch(value) is None and first_token(value).casefold() in self._starts:
             words = [token.text for token in tokens_of(value)]
         else:
-            words = []
+            return False
         if not words:
             return False
         for start in self._starts.get(words[0].casefold(), ()):

@@ -45,6 +45,9 @@ _LINKED = frozenset(
 _FILE_ENDINGS = frozenset({"md", "py", "sh", "rs", "js", "ts", "pl", "rb", "cc", "gz", "db", "so", "go", "am", "pm"})
 _BARE_HOST = re.compile(r"(?:[a-z0-9-]+\.)+([a-z]{2,})(?:[/:].*)?", re.IGNORECASE)
 _ACCOUNT = re.compile(r"\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]){10,30}\b")
+# Every link, address and account number has one of these; most messages have none, and need not be cut into tokens.
+_MAY_LINK = re.compile(r"@|://|www\.|\w\.[a-z]{2}|(?-i:[A-Z]{2}\d\d ?[A-Z0-9])", re.IGNORECASE)
+_TWO_DIGITS = re.compile(r"\d\d")
 _INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]")
 # "www.example.org.They said": a sentence that begins without a space after an address.
 _GLUED = re.compile(r"(?<=[a-z0-9]\.[a-z]{2})\.[A-Z][a-z]+$|(?<=[a-z0-9]\.[a-z]{3})\.[A-Z][a-z]+$")
@@ -120,6 +123,9 @@ def links_in(text: str) -> list[tuple[Literal["url", "recipient", "account"], st
     """
     if not text.isascii():
         text = _INVISIBLE.sub("", unicodedata.normalize("NFKC", text)).replace("\u3002", ".")
+    # Two looks: at single characters, which is almost free, then at what stands around them.
+    if not ("@" in text or "." in text or "://" in text or _TWO_DIGITS.search(text)) or not _MAY_LINK.search(text):
+        return []
     found: list[tuple[Literal["url", "recipient", "account"], str]] = [
         ("account", match.group()) for match in _ACCOUNT.finditer(text)
     ]

@@ -4,11 +4,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Literal
+from typing import Literal, get_args
 
 from overnight.core.errors import UsageError
 from overnight.kernel.canonical import Json, content_hash
-from overnight.kernel.label import CRITICAL_KINDS, PROSE_KINDS, Confidentiality, Integrity, Kind, Label
+from overnight.kernel.label import CRITICAL_KINDS, PROSE_KINDS, Confidentiality, Integrity, Kind, Label, satisfies
 
 Effect = Literal["read", "write", "egress", "commit", "destructive"]
 """`read` changes nothing; `write` changes the workspace; `egress` sends data out; `commit` binds the person (pays,
@@ -154,9 +154,14 @@ class ToolSpec:
         return {argument.name: argument for argument in self.arguments}
 
     @cached_property
-    def critical(self) -> tuple[tuple[Argument, Integrity], ...]:
-        """The critical arguments and what each needs."""
-        return tuple((argument, argument.needs) for argument in self.arguments if argument.critical)
+    def critical(self) -> tuple[tuple[Argument, frozenset[Label]], ...]:
+        """The critical arguments and the labels that each takes."""
+        labels: tuple[Label, ...] = get_args(Label)
+        return tuple(
+            (argument, frozenset(label for label in labels if satisfies(label, argument.needs)))
+            for argument in self.arguments
+            if argument.critical
+        )
 
     @cached_property
     def required(self) -> tuple[str, ...]:

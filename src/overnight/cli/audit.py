@@ -1,5 +1,6 @@
 """`overnight audit`: the journal: read it, check it, take it elsewhere, undo what it tells of."""
 
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -70,7 +71,9 @@ def show(name: str, state: bool, folder: Path | None, as_json: bool) -> None:
     for entry in entries:
         click.echo(_line(entry))
         for key, value in entry.body.items():
-            click.echo(f"    {visible(key)}: {visible(value if isinstance(value, str) else str(value), limit=2000)}")
+            click.echo(
+                f"    {visible(key)}: {visible(value if isinstance(value, str) else json.dumps(value), limit=2000)}"
+            )
         for change in entry.changes:
             click.echo(f"    {visible(change.object)}: {change.before or 'absent'} → {change.after or 'absent'}")
     for thing, content in document.get("state", {}).items():
@@ -206,7 +209,7 @@ def rollback(
         ]
         print_json({**plan.to_json(), "done": done, "results": results})
     elif outcomes is None:
-        click.echo(f"{len(plan.steps)} steps; nothing was done")
+        click.echo(f"nothing was done; this is what would be: {len(plan.steps)} steps")
     else:
         click.echo(f"{done} of {len(plan.steps)} steps done")
     if outcomes is not None and done < len(plan.steps):
@@ -215,7 +218,9 @@ def rollback(
 
 def _line(entry: Entry) -> str:
     body = entry.body
-    what = next((str(body[key]) for key in ("decision", "status", "vote", "reason", "text") if body.get(key)), "")
+    what = next(
+        (str(body[key]) for key in ("decision", "status", "vote", "asked", "reason", "text") if body.get(key)), ""
+    )
     cells = [str(entry.seq).rjust(6), timestamp(entry.at_us / 1e6), entry.kind.ljust(8), visible(entry.action)]
     cells += [visible(entry.agent), visible(entry.tool), visible(what, limit=100)]
     return "  ".join(cell for cell in cells if cell).rstrip()

@@ -1,6 +1,7 @@
 """What waits for a person (`Item`), what they said (`Vote`), and what a vote signs."""
 
 import json
+import re
 import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,6 +13,8 @@ from overnight.kernel.canonical import Json, canonical_json
 Kind = Literal["approval", "trust", "result", "wiki", "skill", "stopped"]
 State = Literal["pending", "approved", "denied", "expired", "used"]
 """`approved` until its one use or its expiry; `expired` counts as a no."""
+
+_HASH = re.compile(r"[0-9a-f]{64}")
 
 COLUMNS = (
     "id, kind, binding, title, request, session, tenant, agent, needed, created_at, expires_at, used_at"  # as in Item
@@ -105,5 +108,10 @@ def _lines(key: str, value: Json, indent: str) -> list[str]:
     if isinstance(value, Mapping) and value:
         nested = [_lines(visible(name), item, indent + "  ") for name, item in value.items()]
         return [f"{indent}{key}:", *(line for lines in nested for line in lines)]
+    if isinstance(value, list | tuple) and value and all(isinstance(item, str) for item in value):
+        return [f"{indent}{key}:", *(f"{indent}  - {visible(str(item), limit=2000)}" for item in value)]
     shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=True, sort_keys=True)
+    if _HASH.fullmatch(shown):
+        # Nobody compares 64 digits by eye; `--json` has them all.
+        shown = f"{shown[:16]}…"
     return [f"{indent}{key}: {visible(shown, limit=2000)}"]

@@ -25,6 +25,7 @@ NAMES = frozenset({"AGENTS.md", "overnight.toml", "program.md"})
 LARGEST_BYTES = 1 << 20
 _SKIPPED = frozenset({"node_modules", "__pycache__", "raw", "wiki"})
 FIRST_RUN = "first run at a terminal"
+NO_APPROVER = "a run, there being no approver"
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +140,17 @@ class Trust:
         waiting = [item for item in self.pending() if item.path in fresh and item.sha256]
         self._put(waiting, FIRST_RUN)
         return [item.path for item in waiting]
+
+    def trust_as_started(self, seen: Sequence[Waiting]) -> None:
+        """Put files in force because a run was started with them, where no approver exists who could have.
+
+        Args:
+            seen: what the run was started with.
+
+        Raises:
+            Refused: a file has changed meanwhile; nothing was trusted.
+        """
+        self._put(seen, NO_APPROVER)
 
     def _put(self, seen: Sequence[Waiting], by: str) -> None:
         rows: list[tuple[str, bytes | None]] = []

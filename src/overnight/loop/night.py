@@ -78,7 +78,7 @@ class Night:
     search_seed: int
     stop: threading.Event
     watch: Watch | None = None
-    decide: Callable[[str, int, Sequence[str]], str] = lambda author, n, paths: ""
+    decide: Callable[[str, int, Sequence[str], str], str] = lambda author, n, paths, tree: ""
     notes: Sequence[str] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
     spent_s: float = 0.0
@@ -157,9 +157,9 @@ class Night:
             budget=left,
         )
 
-    def refuse(self, author: str, n: int, proposal: Proposal) -> str:
+    def refuse(self, author: str, n: int, proposal: Proposal, tree: str) -> str:
         """Why the gate does not let an author write this; "" if it does."""
-        return self.decide(author, n, sorted(proposal.files))
+        return self.decide(author, n, sorted(proposal.files), tree)
 
     def measured_before(self, tree: str) -> Experiment | None:
         """The experiment that already measured this tree, if any."""

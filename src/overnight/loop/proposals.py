@@ -133,7 +133,7 @@ def objection(
         return "rejected", "; ".join(violations[:4])
     if proposal.problem:
         return proposal.problem_status, proposal.problem
-    if refusal := night.refuse(asked.author.name, asked.n, proposal):
+    if refusal := night.refuse(asked.author.name, asked.n, proposal, attempt.tree):
         return "rejected", refusal
     if (twin := night.measured_before(attempt.tree)) is not None:
         which = "the champion" if twin == night.champion else f"experiment {twin.n}"

@@ -22,6 +22,7 @@ from overnight.loop.history import History, branch
 from overnight.loop.judge.judge import Judge
 from overnight.loop.measured import Environment
 from overnight.loop.night import Limits, Night, judge_settings, new_secret
+from overnight.loop.passage import Passage
 from overnight.loop.progress import Watch
 from overnight.loop.record import Record
 from overnight.loop.restore import restore
@@ -82,6 +83,7 @@ def begin(
     stop: threading.Event,
     watch: Watch | None = None,
     say: Say = lambda _: None,
+    passage: Passage | None = None,
 ) -> Night:
     """A run of `arena` from its folder as it stands, uncommitted changes included.
 
@@ -92,7 +94,7 @@ def begin(
     sandbox = open_sandbox(options.sandbox)
     repository = Repository.open(arena.folder)
     try:
-        return _begin(place, arena, run, options, sandbox, repository, stop, watch, say)
+        return _begin(place, arena, run, options, sandbox, repository, stop, watch, say, passage)
     except BaseException:
         repository.close()
         raise
@@ -108,6 +110,7 @@ def _begin(
     stop: threading.Event,
     watch: Watch | None,
     say: Say,
+    passage: Passage | None,
 ) -> Night:
     record = Record(place.database)
     if any(info.run == run for info in record.runs()) or branch(run) in repository.refs(branch(run)):
@@ -141,7 +144,7 @@ def _begin(
     }
     record.create(run, settings["name"], settings, secret.hex())
     info = record.run(run)
-    return _night(place, arena, repository, record, info, base, sandbox, secret, stop, watch, say, fresh=True)
+    return _night(place, arena, repository, record, info, base, sandbox, secret, stop, watch, say, passage, fresh=True)
 
 
 def take_up(
@@ -151,6 +154,7 @@ def take_up(
     stop: threading.Event,
     watch: Watch | None = None,
     say: Say = lambda _: None,
+    passage: Passage | None = None,
 ) -> Night:
     """The same run again, from the record: nothing recorded is lost, what was in flight is measured again.
 
@@ -162,10 +166,27 @@ def take_up(
         raise UsageError(f"{info.run} was imported, so it cannot go on", hint="start a new run with `overnight run`")
     repository = Repository.open(folder, create=False)
     try:
-        return _take_up(place, info, folder, repository, stop, watch, say)
+        return _take_up(place, info, folder, repository, stop, watch, say, passage)
     except BaseException:
         repository.close()
         raise
+
+
+def began_with(folder: Path, info: RunInfo) -> Arena:
+    """The arena as its program.md stood when the run began, whatever lies in the folder now.
+
+    Raises:
+        ArenaError: the snapshot has none.
+    """
+    with Repository.open(folder, create=False) as repository:
+        return _snapshot_arena(repository, folder, info, repository.read_files(info.settings["base_tree"]))
+
+
+def _snapshot_arena(repository: Repository, folder: Path, info: RunInfo, base: Files) -> Arena:
+    program = base.get(PROGRAM)
+    if program is None:
+        raise ArenaError(f"the snapshot of {info.run} has no {PROGRAM}")
+    return arenas.load(folder, repository.read_blob(program.oid))
 
 
 def _take_up(
@@ -176,20 +197,18 @@ def _take_up(
     stop: threading.Event,
     watch: Watch | None,
     say: Say,
+    passage: Passage | None,
 ) -> Night:
     record = Record(place.database)
     history = History(repository, record)
     if missing := history.reconcile(info.run):
         say(f"{missing} experiment(s) were in git alone, and are in the database again")
     base = repository.read_files(info.settings["base_tree"])
-    program = base.get(PROGRAM)
-    if program is None:
-        raise ArenaError(f"the snapshot of {info.run} has no {PROGRAM}")
-    arena = arenas.load(folder, repository.read_blob(program.oid))
+    arena = _snapshot_arena(repository, folder, info, base)
     sandbox = open_sandbox(info.settings["sandbox"])
     secret = bytes.fromhex(record.secret(info.run))
     record.set_state(info.run, "running", spent_s=info.spent_s)
-    return _night(place, arena, repository, record, info, base, sandbox, secret, stop, watch, say, fresh=False)
+    return _night(place, arena, repository, record, info, base, sandbox, secret, stop, watch, say, passage, fresh=False)
 
 
 def _night(
@@ -204,6 +223,7 @@ def _night(
     stop: threading.Event,
     watch: Watch | None,
     say: Say,
+    passage: Passage | None,
     *,
     fresh: bool,
 ) -> Night:
@@ -225,7 +245,7 @@ def _night(
             arena, repository, base, sandbox, checkouts / "evaluations", environment, cpus=share_cpus(slots)
         )
         authors = [
-            _author(name, place, arena, settings, sandbox, checkouts / "authors", environment, stop)
+            _author(name, place, arena, settings, sandbox, checkouts / "authors", environment, stop, passage)
             for name in settings["authors"]
         ]
     except OvernightError:
@@ -251,6 +271,7 @@ def _night(
         search_seed=int(settings["seed"]),
         stop=stop,
         watch=watch,
+        decide=passage.write if passage is not None else lambda author, n, paths, tree: "",
         notes=settings["notes"],
         settings=settings,
         spent_s=info.spent_s,
@@ -269,19 +290,25 @@ def _author(
     folder: Path,
     environment: Environment,
     stop: threading.Event,
+    passage: Passage | None,
 ) -> Author:
     if name == "search":
         return SearchAuthor(name)
-    if name == "command" and settings["author_command"]:
-        chosen = CommandSettings(settings["author_command"])
-    elif name in place.authors:
-        chosen = place.authors[name]
-    elif name == "command":
+    programs = command_settings(settings["author_command"], place.authors)
+    if name in programs:
+        permit = None if passage is None else passage.start
+        return CommandAuthor(
+            name, programs[name], sandbox, folder, arena.editable, arena.hidden, environment, stop, permit
+        )
+    if name == "command":
         raise UsageError("the author `command` has no command line", hint="add --author-command 'PROGRAM ARGUMENTS'")
-    else:
-        known = ["search", "command", *place.authors]
-        raise SettingsError(f"there is no author {name!r}", hint=schema.suggest(name, known))
-    return CommandAuthor(name, chosen, sandbox, folder, arena.editable, arena.hidden, environment, stop)
+    known = ["search", "command", *place.authors]
+    raise SettingsError(f"there is no author {name!r}", hint=schema.suggest(name, known))
+
+
+def command_settings(command: str | None, named: Mapping[str, CommandSettings]) -> dict[str, CommandSettings]:
+    """The authors that run a program, by name: those of the settings, and `command` if its command line is given."""
+    return {**named, **({"command": CommandSettings(command)} if command else {})}
 
 
 def check_files(arena: Arena, base: Files) -> None:

@@ -11,7 +11,8 @@ from overnight.loop.holding import holding, sweep
 from overnight.loop.progress import Watch
 from overnight.loop.report.write import write_report
 from overnight.loop.run import Loop
-from overnight.loop.start import Options, Say, begin, find_folder, take_up
+from overnight.loop.start import Options, Say, began_with, begin, find_folder, take_up
+from overnight.workspace.trusting import Grounds
 from overnight.workspace.workspace import Workspace
 
 
@@ -30,15 +31,20 @@ def run(
         UsageError: the arena, an option or the name is not usable.
         IsolationMissing: no sandbox can be had.
     """
-    arena = arenas.load(folder)
-    workspace = workspace or Workspace.of_arena(arena.folder)
+    workspace = workspace or Workspace.of_arena(arenas.load(folder).folder)
+    chosen = check_run_name(name) if name else run_name()
     place = workspace.place()
     sweep(place)
-    chosen = check_run_name(name) if name else run_name()
-    with holding(place, chosen):
-        night = begin(place, arena, chosen, options, stop, watch, say)
-        say(f"run {chosen}, branch overnight/{chosen}")
-        Loop(night).run()
+    grounds = Grounds(workspace, say)
+    try:
+        arena = grounds.arena(folder)
+        passage = grounds.passage(arena, chosen, options.author_command)
+        with holding(place, chosen):
+            night = begin(place, arena, chosen, options, stop, watch, say, passage)
+            say(f"run {chosen}, branch overnight/{chosen}")
+            Loop(night).run()
+    finally:
+        grounds.close()
     return report(workspace, chosen)
 
 
@@ -65,10 +71,17 @@ def resume(
         return report(workspace, name)
     if info.state == "failed" and not record.experiments(name):
         raise UsageError(f"{name} failed before its baseline was measured", hint="mend the arena and start a new run")
-    with holding(place, name):
-        night = take_up(place, info, find_folder(workspace.folder, info.arena), stop, watch, say)
-        say(f"run {name} goes on after {len(night.experiments)} recorded experiment(s)")
-        Loop(night).run()
+    grounds = Grounds(workspace, say)
+    try:
+        folder = find_folder(workspace.folder, info.arena)
+        # What a run may do is what its own program.md said when it began.
+        passage = grounds.passage(began_with(folder, info), name, info.settings.get("author_command"))
+        with holding(place, name):
+            night = take_up(place, info, folder, stop, watch, say, passage)
+            say(f"run {name} goes on after {len(night.experiments)} recorded experiment(s)")
+            Loop(night).run()
+    finally:
+        grounds.close()
     return report(workspace, name)
 
 

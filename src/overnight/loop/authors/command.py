@@ -9,7 +9,7 @@ import os
 import shutil
 import tempfile
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -66,6 +66,7 @@ class CommandAuthor:
         hidden: Paths,
         environment: Environment | None = None,
         cancel: threading.Event | None = None,
+        permit: Callable[[str, CommandSettings], str] | None = None,
     ) -> None:
         self.name = name
         self._settings = settings
@@ -75,6 +76,7 @@ class CommandAuthor:
         self._hidden = hidden
         self._environment = environment or Environment.own()
         self._cancel = cancel
+        self._permit = permit
 
     def propose(self, brief: Brief) -> Proposal:
         """One change to the champion, made by the program."""
@@ -85,6 +87,9 @@ class CommandAuthor:
         return self._run(brief, proposal.files, {"repair": {"error": error, "hypothesis": proposal.hypothesis}})
 
     def _run(self, brief: Brief, changed: Mapping[str, bytes | None], more: Mapping[str, Any]) -> Proposal:
+        refusal = self._permit(self.name, self._settings) if self._permit is not None else ""
+        if refusal:
+            return Proposal({}, f"{self.name} was not started", problem=refusal, problem_status="rejected")
         self._folder.mkdir(parents=True, exist_ok=True)
         place = Path(tempfile.mkdtemp(prefix=f"author-{brief.n}-", dir=self._folder))
         try:

@@ -25,6 +25,7 @@ from overnight.models.settings import ModelSettings
 from overnight.models.upstream import Failure, Upstreams
 from overnight.models.wire import WIRES, BadRequest, Wire
 from overnight.models.wire.errors import ErrorKind
+from overnight.models.wire.fields import to_json
 from overnight.models.wire.neutral import size_of
 from overnight.trace import names
 from overnight.trace.span import Place, Span
@@ -49,10 +50,11 @@ class Gateway:
         self._configuration = configuration
         self._settings = configuration.current()
         self._releases = Releases(self._settings)
-        self._recorder = Recorder(store.database)
+        self._recorder = Recorder(store.database.path)
         self._upstreams = Upstreams()
         self._conversations = Conversations()
-        self._parts = Parts(self._upstreams, self._recorder, Budget(store.database), Kept(store))
+        database = self._recorder.database
+        self._parts = Parts(self._upstreams, self._recorder, Budget(database), Kept(store.through(database)))
         self._server = HttpServer(self.serve)
         self.keys = Keys(store.database)
 
@@ -68,7 +70,7 @@ class Gateway:
         """Let running calls end, settle everything, stop."""
         await self._server.close()
         self._upstreams.client.close()
-        await asyncio.get_running_loop().run_in_executor(None, self._recorder.close)
+        await self._recorder.close()
 
     async def serve(self, request: Request, reply: Reply) -> None:
         """Answer one request."""
@@ -185,12 +187,12 @@ class Gateway:
             return
         found = [_model(item, release.provider_name) for item, release in releases.all.items()]
         if name:
-            reply.send(200, _json(_model(name, releases.all[name].provider_name)), JSON)
+            reply.send(200, to_json(_model(name, releases.all[name].provider_name)), JSON)
             return
         ends = (
             {"first_id": found[0]["id"], "last_id": found[-1]["id"]} if found else {"first_id": None, "last_id": None}
         )
-        reply.send(200, _json({"object": "list", "data": found, "has_more": False, **ends}), JSON)
+        reply.send(200, to_json({"object": "list", "data": found, "has_more": False, **ends}), JSON)
 
     def _count(self, request: Request, reply: Reply) -> None:
         wire = WIRES["messages"]
@@ -199,7 +201,7 @@ class Gateway:
         except BadRequest as problem:
             _refuse(reply, wire, "invalid_request", 400, problem.message)
             return
-        reply.send(200, _json({"input_tokens": size.expected}), JSON)
+        reply.send(200, to_json({"input_tokens": size.expected}), JSON)
 
 
 def _mask(call: Call) -> None:
@@ -246,8 +248,4 @@ def _refuse(
     # The gateway has tried what is worth trying; clients that retry on top of it would multiply the load.
     again = kind == "rate_limit"
     own = {**JSON, "x-should-retry": "true" if again else "false", **(headers or {})}
-    reply.send(status, _json(wire.error(kind, message)), own)
-
-
-def _json(value: Any) -> bytes:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
+    reply.send(status, to_json(wire.error(kind, message)), own)

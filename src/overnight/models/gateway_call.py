@@ -1,6 +1,5 @@
 """One call: what the client wants, whom it may be asked of, what is kept of it."""
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -11,6 +10,7 @@ from overnight.models.release import Release
 from overnight.models.settings import TenantSettings
 from overnight.models.usage import Size, Usage
 from overnight.models.wire import Wire
+from overnight.models.wire.fields import to_json
 from overnight.models.wire.neutral import (
     Answer,
     Media,
@@ -52,7 +52,7 @@ class Call:
         after: that request's span; empty if there is none.
         span: of the whole call.
         spans: ended and not yet written.
-        bodies: what was said, masked, and not yet written.
+        bodies: what was said, masked, and not yet written, by the names it is kept under.
         tried: attempts so far.
     """
 
@@ -69,7 +69,7 @@ class Call:
     after: str
     span: Span
     spans: list[Span] = field(default_factory=list)
-    bodies: list[bytes] = field(default_factory=list)
+    bodies: list[tuple[str, bytes]] = field(default_factory=list)
     tried: int = 0
 
     @property
@@ -79,9 +79,10 @@ class Call:
 
     def keep(self, said: Any) -> str:
         """Have something that was said kept with the next writing; the name it is kept under."""
-        content = json.dumps(said, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
-        self.bodies.append(content)
-        return body_name(content)
+        content = to_json(said)
+        name = body_name(content)
+        self.bodies.append((name, content))
+        return name
 
     def attempt_span(self, release: Release) -> Span:
         """A span for the next attempt."""
@@ -143,8 +144,8 @@ class Kept:
         """The spans that have ended, and what was said in them."""
         spans, call.spans = call.spans, []
         bodies, call.bodies = call.bodies, []
-        for body in bodies:
-            self._store.keep_body(body)
+        for name, content in bodies:
+            self._store.keep_body(content, name)
         self._store.write(spans)
 
 

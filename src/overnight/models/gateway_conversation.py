@@ -54,7 +54,6 @@ class Conversation:
         """How many places were masked so far."""
         self._owner = Owner(key.tenant, key.agent, self.id)
         self._masker = Masker(Vault(self._owner), MaskingSettings(names=tenant.names))
-        self._sink = Sink(self._owner, "secret")
         self._texts: OrderedDict[bytes, str | None] = OrderedDict()
 
     def mask(self, text: str) -> str:
@@ -97,7 +96,7 @@ class Conversation:
 
     def reveal(self, text: str) -> str:
         """`text` with the values that were masked; the client is who they came from."""
-        return self._masker.unmask(text, self._sink).text if "MASKED_" in text else text
+        return self._masker.unmask(text, Sink(self._owner, "secret")).text if "MASKED_" in text else text
 
     def _mask_key(self, name: str) -> str:
         return name if len(name) <= _LONGEST_NAME and name.isidentifier() else self.mask(name)

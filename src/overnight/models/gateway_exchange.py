@@ -26,7 +26,8 @@ from overnight.models.upstream_http import ConnectionFailed
 from overnight.models.usage import Usage, estimate_tokens, truncation
 from overnight.models.wire import Wire
 from overnight.models.wire.errors import ErrorKind
-from overnight.models.wire.neutral import Ask, BadRequest, Collector
+from overnight.models.wire.fields import to_json
+from overnight.models.wire.neutral import Ask, BadRequest, Collector, words_of
 from overnight.trace import names
 from overnight.trace.span import Span
 
@@ -154,7 +155,7 @@ class Exchange:
             self._reply.send(200, raw, self._headers(release, span))
             return None
         shown = reveal_json(call.conversation, body) if call.conversation.hides else body
-        self._reply.send(200, _dumped(shown), self._headers(release, span))
+        self._reply.send(200, to_json(shown), self._headers(release, span))
         return None
 
     async def _stream(self, release: Release, wire: Wire, answer: HttpAnswer, held: Held, span: Span) -> Failure | None:
@@ -259,7 +260,7 @@ class Exchange:
             span.fail(failure.kind, failure.message)
         keep = usage is None and (failure is None or failure.lost)
         counted = usage or (Usage(call.size.expected, 0, estimated=True) if keep else Usage())
-        warning = truncation(call.size, counted)
+        warning = truncation(call.size, counted, lambda: words_of(call.request))
         if warning:
             span.attributes[names.WARNING] = warning
         cost = held.price.cost_usd(usage) if usage is not None else held.usd if keep else 0.0
@@ -318,7 +319,3 @@ class _Skipped(Exception):
 
 
 GONE = Failure("timeout", 499, "the client went away", lost=True)
-
-
-def _dumped(body: Any) -> bytes:
-    return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")

@@ -15,6 +15,7 @@ from overnight.models.upstream_breaker import Breaker
 from overnight.models.upstream_http import Answer, ConnectionFailed, HttpClient, TimedOut
 from overnight.models.wire import WIRES, Wire, WireName
 from overnight.models.wire.errors import ErrorKind, kind_of, message_of
+from overnight.models.wire.fields import to_json
 
 SPOKEN: Final[Mapping[ProviderKind, tuple[WireName, ...]]] = {
     "openai": ("chat", "responses", "embeddings"),
@@ -90,8 +91,7 @@ class Upstreams:
         if provider.kind == "anthropic":
             sent["anthropic-version"] = headers.get("anthropic-version", _ANTHROPIC_VERSION)
         sent.update({name.lower(): value for name, value in provider.headers.items()})
-        data = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
-        return await self.client.post(release.target, wire.path, sent, data, release.timeouts)
+        return await self.client.post(release.target, wire.path, sent, to_json(body), release.timeouts)
 
 
 def wire_for(release: Release, client: Wire) -> Wire:

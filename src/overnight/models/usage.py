@@ -1,12 +1,14 @@
 """Tokens: what a provider reported, and our own count where it reports nothing."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
 _BYTES_A_TOKEN: Final = 3.0
 """English prose has 4.5 bytes a token with the tokenizers of 2024 and later, code 3.3, Chinese 3.5; from below."""
-_SMALLEST_CHECKED: Final = 200
+_MOST_BYTES_A_TOKEN: Final = 5.0
+_FEWEST_WORDS: Final = 200
 _TRUNCATED_BELOW: Final = 0.7
 
 
@@ -44,13 +46,11 @@ class Size:
 
     Attributes:
         bytes: of all its text in UTF-8: no tokenizer makes more tokens than that.
-        words: the least number of tokens it can be, as no current tokenizer joins words.
         unseen: tokens of what isn't text or isn't in the request: images, files, conversations kept by the provider.
         items: messages and tools, each of which costs a few tokens of its own.
     """
 
     bytes: int = 0
-    words: int = 0
     unseen: int = 0
     items: int = 0
 
@@ -70,8 +70,17 @@ def estimate_tokens(text: str) -> int:
     return math.ceil(len(text.encode("utf-8", "surrogatepass")) / _BYTES_A_TOKEN)
 
 
-def truncation(size: Size, usage: Usage) -> str:
-    """In words, if the server must have read only a part of what was sent; empty if not."""
-    if usage.estimated or size.words < _SMALLEST_CHECKED or usage.input >= size.words * _TRUNCATED_BELOW:
+def truncation(size: Size, usage: Usage, words: Callable[[], int]) -> str:
+    """In words, if the server must have read only a part of what was sent; empty if not.
+
+    Args:
+        size: of the request.
+        usage: as reported.
+        words: counts the request's; asked only where the report is suspicious.
+    """
+    if usage.estimated or usage.input * _MOST_BYTES_A_TOKEN >= size.bytes:
         return ""
-    return f"the server read {usage.input} tokens of a request of at least {size.words} words: it cut the context"
+    count = words()
+    if count < _FEWEST_WORDS or usage.input >= count * _TRUNCATED_BELOW:
+        return ""
+    return f"the server read {usage.input} tokens of a request of {count} words: it cut the context"

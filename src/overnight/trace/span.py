@@ -14,7 +14,7 @@ Attribute = str | int | float | bool | Sequence[str] | None
 """None is left out of the record."""
 
 _TRACEPARENT = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}(?:-.*)?")
-_random = random.SystemRandom()
+_DUMP = json.JSONEncoder(ensure_ascii=False).encode  # half the time of `json.dumps` with arguments
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class Span:
     ) -> "Span":
         """Begin a span now: below `parent`, else as the root of `trace_id`, else of a new trace."""
         trace = parent.trace_id if parent else trace_id or new_trace_id()
-        place = Place(trace, f"{_random.getrandbits(64) or 1:016x}")
+        place = Place(trace, f"{random.getrandbits(64) or 1:016x}")
         return cls(place, parent.span_id if parent else None, name, kind, now_us(), attributes=dict(attributes or {}))
 
     def add(self, name: str, attributes: Mapping[str, Attribute] | None = None) -> None:
@@ -113,14 +113,14 @@ class Span:
             self.started_us,
             self.ended_us,
             self.status,
-            json.dumps(kept, ensure_ascii=False),
-            json.dumps(self.events, ensure_ascii=False) if self.events else "[]",
+            _DUMP(kept),
+            _DUMP(self.events) if self.events else "[]",
         )
 
 
 def new_trace_id() -> str:
     """A fresh trace id."""
-    return f"{_random.getrandbits(128) or 1:032x}"
+    return f"{random.getrandbits(128) or 1:032x}"
 
 
 def now_us() -> int:

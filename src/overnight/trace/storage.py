@@ -60,6 +60,10 @@ class TraceStore:
         self.database = database
         self._blobs = blobs
 
+    def through(self, database: Database) -> "TraceStore":
+        """The same store through another connection, whose transactions it joins."""
+        return TraceStore(database, self._blobs)
+
     def write(self, spans: Iterable[Span]) -> None:
         """Keep ended spans.
 
@@ -68,15 +72,15 @@ class TraceStore:
         """
         self.database.execute_many(_INSERT, [span.row() for span in spans])
 
-    def keep_body(self, content: bytes) -> str:
-        """Keep what was said, already masked; its hash.
+    def keep_body(self, content: bytes, name: str = "") -> str:
+        """Keep what was said, already masked; its hash, which `name` is where it is known.
 
         Raises:
             StoreError: it cannot be kept.
         """
         if len(content) > LONGEST_ROW_BYTES:
             return self._blobs.put(content)
-        name = body_name(content)
+        name = name or body_name(content)
         packed = _RAW + content
         if len(content) >= _SHORTEST_PACKED_BYTES:
             packed = min(packed, _DEFLATED + zlib.compress(content, 1), key=len)

@@ -7,6 +7,12 @@ from typing import Any
 from overnight.models.wire.neutral import BadRequest, Media
 
 DATA_URL = "data:"
+_ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+
+def to_json(value: Any) -> bytes:
+    """`value` as compact JSON."""
+    return _ENCODE(value).encode("utf-8", "surrogatepass")
 
 
 def text(value: Any, where: str) -> str:

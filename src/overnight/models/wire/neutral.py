@@ -295,25 +295,31 @@ class Wire(Protocol):
 
 def size_of(request: Request) -> Size:
     """How much a request holds."""
-    count = words = unseen = 0
-    for text in request.system:
-        count += len(text.encode("utf-8", "surrogatepass"))
-        words += len(text.split())
+    count = sum(map(_bytes, request.system))
+    unseen = request.unseen
     for message in request.messages:
         for part in message.parts:
             if isinstance(part, Media):
                 unseen += UNSEEN_IMAGE if part.media_type.startswith("image") else len(part.data) + UNSEEN_IMAGE
-                continue
-            text = part.name + part.arguments if isinstance(part, ToolCall) else part.text
-            count += len(text.encode("utf-8", "surrogatepass"))
-            if isinstance(part, Text | ToolResult):
-                words += len(text.split())
+            elif isinstance(part, ToolCall):
+                count += _bytes(part.name) + _bytes(part.arguments)
+            else:
+                count += _bytes(part.text)
     for tool in request.tools:
-        count += len(tool.name) + len(tool.description.encode("utf-8", "surrogatepass")) + len(json.dumps(tool.schema))
+        count += _bytes(tool.name) + _bytes(tool.description) + len(json.dumps(tool.schema))
     if request.schema is not None:
         count += len(json.dumps(request.schema))
-    items = len(request.messages) + len(request.tools) + len(request.system)
-    return Size(count, words, unseen + request.unseen, items)
+    return Size(count, unseen, len(request.messages) + len(request.tools) + len(request.system))
+
+
+def words_of(request: Request) -> int:
+    """How many words were said: no current tokenizer makes fewer tokens."""
+    said = [part.text for message in request.messages for part in message.parts if isinstance(part, Text | ToolResult)]
+    return sum(len(text.split()) for text in (*request.system, *said))
+
+
+def _bytes(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
 def record(message: Message) -> dict[str, Any]:

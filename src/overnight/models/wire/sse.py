@@ -1,9 +1,10 @@
 """Server-sent events, as all providers stream: split from bytes, and put together."""
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
+
+from overnight.models.wire.fields import to_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +60,7 @@ def _event(block: bytes) -> Event | None:
 def event(data: Any, name: str = "") -> bytes:
     """An event of JSON, with a name where a format wants one."""
     head = f"event: {name}\n" if name else ""
-    return f"{head}data: {json.dumps(data, ensure_ascii=False, separators=(',', ':'))}\n\n".encode(
-        "utf-8", "surrogatepass"
-    )
+    return head.encode() + b"data: " + to_json(data) + b"\n\n"
 
 
 DONE = b"data: [DONE]\n\n"

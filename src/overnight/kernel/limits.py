@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import cached_property
 from itertools import product
 from typing import Literal, get_args
 
@@ -81,12 +82,12 @@ class Limit:
         if unknown:
             raise SettingsError(f"a limit cannot be per {min(unknown)!r}", hint=f"known: {', '.join(DIMENSIONS)}")
 
-    @property
+    @cached_property
     def scaled(self) -> int:
         """The amount as the ledger keeps it, rounded down."""
         return math.floor(self.amount * SCALE[self.unit])
 
-    @property
+    @cached_property
     def id(self) -> str:
         """Names the account it is counted in; another amount keeps the count."""
         described = json.dumps([self.unit, self.window, sorted(self.per), sorted(self.only)])

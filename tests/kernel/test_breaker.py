@@ -6,9 +6,15 @@ from overnight.core.errors import SettingsError
 from overnight.kernel.approver import Approver, Credential
 from overnight.kernel.breaker import Breaker, Burst, fragments
 from overnight.kernel.combination import Combination, Step
+from overnight.kernel.decide import Policy
+from overnight.kernel.gate import Gate
 from overnight.kernel.inbox import Inbox
 from overnight.kernel.journal import Journal
+from overnight.kernel.matrix import Layer, Matrix, Rule
+from overnight.kernel.parts import open_parts
 from overnight.kernel.session import Principal, Session
+from overnight.kernel.tool import Argument, ToolSpec
+from overnight.kernel.tool_code import ToolCode
 from overnight.store.database import Database
 
 TEN_IN_TWO = Burst(calls_per_s=5, sustained_s=2)
@@ -93,3 +99,31 @@ def test_fragments_watch_the_whole_tenant() -> None:
 def test_thresholds_that_are_none(speed: float, sustained_s: float) -> None:
     with pytest.raises(SettingsError):
         Burst(speed, sustained_s)
+
+
+def test_a_combination_in_fragments_stops_the_session_and_asks(database: Database, ada: Credential) -> None:
+    root = database.path.parent.parent
+    parts = open_parts(root, database)
+    rule = Combination("web then egress", Step(effects=("egress",)), after=(Step(content=("web",)),))
+    matrix = Matrix([Layer((Rule("allow", tools=("web.get", "chat.post")),))])
+    gate = Gate(root, parts, Policy(matrix, (rule, *fragments([rule]))))
+    posted: list[object] = []
+    gate.register(ToolCode(ToolSpec("web.get", "read", content=frozenset({"web"})), lambda _: "page"))
+    gate.register(ToolCode(ToolSpec("chat.post", "egress", (Argument("text"),)), posted.append))
+    reader, writer, other = (
+        gate.open(Principal(agent, tenant), on_denied="continue")
+        for agent, tenant in [("reader", "red"), ("writer", "red"), ("writer", "blue")]
+    )
+    assert gate.call(reader, "web.get", {}).status == "done"
+    assert gate.call(reader, "chat.post", {"text": "x"}).status == "denied", "the rule itself"
+    assert gate.call(other, "chat.post", {"text": "x"}).status == "done", "another tenant"
+    first = gate.call(writer, "chat.post", {"text": "hi"})
+    assert first.status == "pending" and first.decision.reasons[0].code == "fragments"
+    assert gate.call(writer, "web.get", {}).decision.reasons[0].code == "session_stopped"
+    [stopped] = parts.inbox.pending(kind="stopped")
+    parts.inbox.approve(stopped.id, ada)
+    assert gate.call(writer, "chat.post", {"text": "hi"}).status == "pending", "going on is not yet saying yes to it"
+    parts.inbox.approve(str(first.decision.approval_id), ada)
+    assert gate.call(writer, "chat.post", {"text": "hi"}).status == "done"
+    assert parts.inbox.pending() == [] and posted == [{"text": "x"}, {"text": "hi"}]
+    parts.journal.close()

@@ -16,7 +16,8 @@ from typing import Literal
 from overnight.core.errors import SettingsError
 from overnight.kernel.canonical import Json
 from overnight.kernel.combination import Combination
-from overnight.kernel.inbox import Inbox
+from overnight.kernel.decision import Decision
+from overnight.kernel.inbox import Inbox, Item
 from overnight.kernel.session import Session
 from overnight.store.database import Database
 
@@ -109,6 +110,21 @@ class Breaker:
             session, "burst", f"{burst.calls} calls of {family} within {burst.sustained_s:g}s: machine speed", family
         )
 
+    def heed(self, session: Session, decision: Decision, item: Item) -> None:
+        """Stop the session if `item`, a question about a call, was asked because it meets a combination in fragments.
+
+        Once for each question: when the approver has let the session go on, the call waits for its own answer.
+
+        Raises:
+            StoreError: the stop cannot be kept; the call must not run.
+        """
+        sentence = next((reason.sentence for reason in decision.reasons if reason.code == "fragments"), None)
+        if sentence is None:
+            return
+        row = self._database.row("SELECT 1 FROM breaker_trips WHERE root = ? AND subject = ?", (session.root, item.id))
+        if row is None:
+            self.stop(session, "fragments", sentence, item.id)
+
     def stop(self, session: Session, reason: Reason, sentence: str, subject: str) -> str:
         """Stop the session's whole tree and ask whether it may go on; returns `sentence`.
 
@@ -116,7 +132,7 @@ class Breaker:
             session: whose tree.
             reason: which pattern.
             sentence: for people: what was seen.
-            subject: the tool family, or the name of the combination rule.
+            subject: the tool family, or the id of the question about the call that met a combination.
 
         Raises:
             StoreError: it cannot be kept; no further call of the session must run.
@@ -131,8 +147,8 @@ class Breaker:
             agent=session.principal.agent,
         )
         self._database.execute(
-            "INSERT INTO breaker_trips (item, root, reason, sentence, at) VALUES (?, ?, ?, ?, ?)",
-            (item.id, session.root, reason, sentence, time.time()),
+            "INSERT INTO breaker_trips (item, root, reason, subject, sentence, at) VALUES (?, ?, ?, ?, ?, ?)",
+            (item.id, session.root, reason, subject, sentence, time.time()),
         )
         return sentence
 
@@ -159,7 +175,7 @@ def fragments(rules: Sequence[Combination], within_s: float = FRAGMENT_WINDOW_S)
     A twin never allows what its rule stops: it is checked besides it, forgets after `within_s` seconds, and asks.
     """
     return tuple(
-        replace(rule, name=f"{rule.name} (in fragments)", scope="tenant", within_s=within_s, decision="ask")
+        replace(rule, name=f"{rule.name} (in fragments)", scope="tenant", within_s=within_s, decision="ask", twin=True)
         for rule in rules
         if rule.scope != "tenant"
     )

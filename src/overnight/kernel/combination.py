@@ -87,6 +87,7 @@ class Combination:
         scope: whose history counts.
         within_s: forgets this long after its last step; 0 never forgets.
         where: `AGENTS.md:30`.
+        twin: watches over a whole tenant for what the rule itself stops within one history (see `breaker`).
     """
 
     name: str
@@ -97,6 +98,7 @@ class Combination:
     scope: Scope = "agent"
     within_s: float = DAY_S
     where: str = "code"
+    twin: bool = False
 
     def key(self, principal: Principal, root: str) -> str:
         """Under which its state is kept."""

@@ -227,7 +227,11 @@ class Decider:
     ) -> list[tuple[Verdict, str, Reason]]:
         now_s = time.time()
         return [
-            (rule.decision, rule.where, Reason("combination", f"{rule.name}: {spec.id} would complete it"))
+            (
+                rule.decision,
+                rule.where,
+                Reason("fragments" if rule.twin else "combination", f"{rule.name}: {spec.id} would complete it"),
+            )
             for rule in self.policy.combinations
             if stops(
                 rule,

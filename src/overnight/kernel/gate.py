@@ -175,6 +175,7 @@ class Gate:
             return self._denied(session, refused, action, reason)
         if decision.verdict == "ask":
             item = self.ask(session, decision, reason)
+            self._parts.breaker.heed(session, decision, item)
             decision = replace(decision, approval_id=item.id)
             state = self._parts.inbox.state(item.id)
             if state == "pending" and wait_s > 0:
@@ -292,16 +293,16 @@ class Gate:
         error, result = "", None
         try:
             result = code.run(decision.arguments)
-            canonical_json(result)  # a tool that returns no JSON has failed: it could not be recorded or labelled
+            text = canonical_json(result)  # a tool that returns no JSON has failed: it can't be recorded or labelled
         except Exception as problem:
-            error, result = _failure(problem), None
+            error, result, text = _failure(problem), None, b"null"
         try:
             self._parts.ledger.settle(reserved, {})
             after = images(self.paths, self._parts.blobs, tuple(before)) if before else {}
             if not error:
                 with self.sessions.lock(session):
                     self.sessions.history(session).provenance.seen(code.spec, result, f"action {action}")
-            self._recorder.result(session, code.spec.id, action, result, error, changes(before, after))
+            self._recorder.result(session, code.spec.id, action, text, error, changes(before, after))
         except Exception as problem:
             self.sessions.stop(session, f"the result of {action} could not be recorded")
             return Outcome("failed", decision, None, action, f"it ran, but is not recorded: {_failure(problem)}", True)

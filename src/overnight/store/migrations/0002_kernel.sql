@@ -78,6 +78,7 @@ CREATE TABLE breaker_trips (
     item TEXT PRIMARY KEY,           -- the inbox item that asks whether it may go on
     root TEXT NOT NULL,              -- the outermost session of the tree that was stopped
     reason TEXT NOT NULL,            -- burst | fragments
+    subject TEXT NOT NULL,           -- the tool family, or the question that met a combination in fragments
     sentence TEXT NOT NULL,
     at REAL NOT NULL,
     cleared_at REAL

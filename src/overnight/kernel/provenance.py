@@ -85,7 +85,6 @@ class Provenance:
             result: as the tool returned it.
             source: for people: which call this was.
         """
-        self._traced.clear()
         for declared in spec.fields:
             if declared.label != "system":
                 continue
@@ -96,6 +95,7 @@ class Provenance:
                 for item in value if isinstance(value, list | tuple) else (value,):
                     key = _key(item, declared.kind)
                     if key is not None and key not in facts:
+                        self._traced.clear()
                         facts[key] = origin
                         self._index(str(item), origin)
 

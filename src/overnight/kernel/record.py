@@ -1,10 +1,11 @@
 """How a call is written into the journal: proposed, decided and executed ahead of it, its result after it."""
 
+import hashlib
 from collections.abc import Mapping
 from typing import cast
 
 from overnight.core.escape import visible
-from overnight.kernel.canonical import Json, canonical_json, content_hash
+from overnight.kernel.canonical import Json, canonical_json
 from overnight.kernel.decision import Decision
 from overnight.kernel.journal import Change, Draft, Journal
 from overnight.kernel.journal_entry import EntryKind
@@ -80,14 +81,14 @@ class Recorder:
         self._journal.append(*drafts, durable=durable)
 
     def result(
-        self, session: Session, tool: str, action: str, value: Json, error: str, changed: tuple[Change, ...]
+        self, session: Session, tool: str, action: str, value: bytes, error: str, changed: tuple[Change, ...]
     ) -> None:
-        """Record what became of a call that ran.
+        """Record what became of a call that ran; `value` is its result as canonical JSON.
 
         Raises:
             StoreError: it cannot be written.
         """
-        body: dict[str, Json] = {"status": "failed" if error else "done", "sha256": content_hash(value)}
+        body: dict[str, Json] = {"status": "failed" if error else "done", "sha256": hashlib.sha256(value).hexdigest()}
         if error:
             body["error"] = error[:_LONGEST_WORDS]
         self._journal.append(_draft("result", session, tool, action, body, changed), durable=False)

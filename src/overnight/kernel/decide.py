@@ -25,6 +25,7 @@ from overnight.kernel.provenance import Provenance
 from overnight.kernel.session import Principal
 from overnight.kernel.tool import ToolSpec
 
+_NOTHING: frozenset[str] = frozenset()
 _SEVERITY: dict[Verdict, int] = {"allow": 0, "narrow": 1, "ask": 2, "deny": 3}
 
 
@@ -121,7 +122,8 @@ class Decider:
         simulate: Mapping[str, Label] | None,
     ) -> Decision:
         final = resolved(spec, arguments, self.paths)
-        spec = spec.as_called(final)
+        if spec.egress_with:
+            spec = spec.as_called(final)
         origins = self._origins(spec, history.provenance, arguments, final)
         if simulate:
             for name, label in simulate.items():
@@ -129,7 +131,7 @@ class Decider:
                     raise BadArguments(f"there is no argument {visible(name)!r} to label", hint="give it in --args")
                 origins[name] = Origin(label, origins[name].confidentiality, "simulated")
         suspect = self._suspect(spec, history.provenance, final, origins, simulate or {})
-        ruling = self.policy.matrix.rule(principal, spec, final, origins, frozenset(suspect))
+        ruling = self.policy.matrix.rule(principal, spec, final, origins, frozenset(suspect) if suspect else _NOTHING)
         found: list[tuple[Verdict, str, Reason]] = []
         if ruling.verdict != "allow":
             found.append((ruling.verdict, ruling.rule, _ruling_reason(ruling, principal, spec)))

@@ -44,7 +44,7 @@ class Ruling:
 class _Compiled:
     """A rule with its conditions bound to one tool's arguments."""
 
-    __slots__ = ("bounded", "carries", "conditions", "impossible", "rule")
+    __slots__ = ("bounded", "carries", "conditions", "impossible", "rule", "ruling")
 
     def __init__(self, rule: Rule, spec: ToolSpec) -> None:
         known = spec.by_name
@@ -55,6 +55,7 @@ class _Compiled:
         self.impossible = len(self.conditions) < len(rule.arguments)
         self.bounded = frozenset(name for name, kind, constraint in self.conditions if constraint.bounds(kind))
         self.carries = {name: c.carries for name, _, c in self.conditions if c.carries is not None}
+        self.ruling = Ruling(rule.decision, rule.where, rule.why, self.bounded)
 
     def allows(self, arguments: Mapping[str, Json], origins: Mapping[str, Origin]) -> bool:
         """Whether every condition is there to be read and certainly holds."""
@@ -250,6 +251,8 @@ class Matrix:
             for rule in matched:
                 for name, limit in rule.rule.narrow.items():
                     narrow[name] = _tighter(narrow[name], limit) if name in narrow else limit
+            if len(cells) == 1 and cell.first_decides and ask is None:
+                return best.ruling  # the common case: one file of rules, an agent without parents
             if cell.outermost:
                 carries.update(best.carries)
                 allowed = allowed or Ruling("allow", best.rule.where, best.rule.why)

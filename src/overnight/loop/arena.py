@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
@@ -151,17 +152,17 @@ class Arena:
         """`separate`: the score is measured where the artifact never runs; `shared`: they share a process."""
         return "separate" if self.front.score else "shared"
 
-    @property
+    @cached_property
     def editable(self) -> Paths:
         """What authors may change."""
         return Paths(self.front.editable)
 
-    @property
+    @cached_property
     def hidden(self) -> Paths:
         """What only the scorer sees. program.md is not hidden, but it is handed to authors as text."""
         return Paths(self.front.hidden)
 
-    @property
+    @cached_property
     def data(self) -> Paths:
         """Read-only inputs, mounted instead of copied."""
         return Paths(self.front.data)

@@ -5,7 +5,7 @@ import pytest
 
 from overnight.core.errors import Refused, SettingsError, StoreError
 from overnight.kernel.keys import SigningKey
-from overnight.kernel.policy_files import policy_in_force
+from overnight.kernel.policy_files import policy_in_force, settle
 from overnight.kernel.session import Principal
 from overnight.kernel.simulation import Simulation
 from overnight.kernel.tool import Argument, ToolSpec
@@ -109,6 +109,26 @@ def test_nested_files_narrow_and_never_grant(bench: GateBench, trust: Trust) -> 
     assert verdict(trust, path="src/x") == "allow"
     assert verdict(trust, "b", path="src/x") == "ask"
     assert verdict(trust, "b/c", path="src/x") == "ask"
+
+
+def test_a_change_can_be_approved_in_the_inbox(bench: GateBench, trust: Trust) -> None:
+    rules = bench.root / "AGENTS.md"
+    rules.write_text(RULES)
+    inbox = bench.parts.inbox
+    assert settle(trust, inbox) == []
+    assert inbox.pending() == []  # what was never trusted is not sneaked in by a yes to something else
+    trust.trust(trust.pending(), bench.approver)
+    rules.write_text(RULES.replace('"allow"', '"ask"'))
+    assert settle(trust, inbox) == []
+    (item,) = inbox.pending(kind="trust")
+    assert '+decision = "ask"' in str(item.context["difference"])
+    inbox.approve(item.id, bench.approver)
+    rules.write_text(RULES.replace('"allow"', '"deny"'))  # another change than the one that was approved
+    assert settle(trust, inbox) == []
+    assert verdict(trust) == "allow"
+    rules.write_text(RULES.replace('"allow"', '"ask"'))
+    assert settle(trust, inbox) == ["AGENTS.md"]
+    assert verdict(trust) == "ask"
 
 
 def test_links_and_huge_files_are_not_trusted(bench: GateBench, trust: Trust, tmp_path: Path) -> None:

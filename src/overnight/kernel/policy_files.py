@@ -7,6 +7,7 @@ from overnight.core.errors import SettingsError
 from overnight.kernel.breaker import fragments
 from overnight.kernel.combination import Combination
 from overnight.kernel.decide import Policy
+from overnight.kernel.inbox import Inbox
 from overnight.kernel.matrix import Layer, Matrix, Rule
 from overnight.kernel.rulebook import Rulebook, narrowest, parse
 from overnight.kernel.tool import ToolSpec
@@ -23,6 +24,31 @@ def rulebook(path: str, text: str) -> Rulebook:
     if len(place.parts) == 2 and place.parts[0] == "agents":
         return parse(text, path, agent=place.name)
     return parse(text, path, folder="" if str(place) == "." else str(place))
+
+
+def settle(trust: Trust, inbox: Inbox) -> list[str]:
+    """Ask about changed files in the inbox, and put in force what was approved there; the files in force because of it.
+
+    Raises:
+        SettingsError: an approved AGENTS.md has a mistake; the trusted copy goes on ruling.
+        StoreError: it cannot be recorded.
+    """
+    taken = []
+    for item, question in trust.ask(inbox):
+        if PurePosixPath(item.path).name == "AGENTS.md" and item.sha256:
+            if inbox.state(question.id) != "approved":
+                continue
+            rulebook(item.path, _text(item.path, trust.current(item.path)))
+        if trust.take(inbox, item, question):
+            taken.append(item.path)
+    return taken
+
+
+def _text(path: str, content: bytes | None) -> str:
+    try:
+        return (content or b"").decode("utf-8")
+    except UnicodeDecodeError as problem:
+        raise SettingsError(f"{path}: not UTF-8 at byte {problem.start}", hint="save it as UTF-8") from None
 
 
 def policy_in_force(trust: Trust, extra: Sequence[Rule] = (), *, destructive_quorum: bool = False) -> Policy:
@@ -44,11 +70,7 @@ def policy_in_force(trust: Trust, extra: Sequence[Rule] = (), *, destructive_quo
     for path in trust.paths():
         if PurePosixPath(path).name != "AGENTS.md":
             continue
-        content = trust.in_force(path)
-        try:
-            text = (content or b"").decode("utf-8")
-        except UnicodeDecodeError as problem:
-            raise SettingsError(f"{path}: not UTF-8 at byte {problem.start}", hint="save it as UTF-8") from None
+        text = _text(path, trust.in_force(path))
         book = rulebook(path, text)
         if book.layer.rules or book.layer.roles:
             layers.append(book.layer)

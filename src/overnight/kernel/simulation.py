@@ -18,7 +18,7 @@ from overnight.kernel.matrix import Matrix, Rule
 from overnight.kernel.parts import Parts, open_parts
 from overnight.kernel.paths import PathRoot
 from overnight.kernel.plan import Plan, WordPlanner
-from overnight.kernel.policy_files import policy_in_force, rulebook
+from overnight.kernel.policy_files import policy_in_force, rulebook, settle
 from overnight.kernel.provenance import Provenance
 from overnight.kernel.rule_checks import check_known
 from overnight.kernel.session import Principal, Session
@@ -61,6 +61,8 @@ class Simulation:
         parts = open_parts(place.folder, place.database)
         trust = Trust(place.folder, place.database, parts.journal, SigningKey.open(folder, "trust"))
         try:
+            if compile_rules:
+                settle(trust, parts.inbox)
             policy = policy_in_force(trust) if compile_rules else Policy(Matrix(()))
             catalogue = Catalogue()
             for spec in (*tools, *policy.tools):

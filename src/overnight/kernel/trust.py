@@ -16,13 +16,15 @@ from pathlib import Path
 
 from overnight.core.errors import Refused, StoreError, UsageError
 from overnight.kernel.approver import Credential
-from overnight.kernel.canonical import canonical_json
+from overnight.kernel.canonical import Json, canonical_json
+from overnight.kernel.inbox import Inbox, Item
 from overnight.kernel.journal import Change, Draft, Journal
 from overnight.kernel.keys import SigningKey, signed_by
 from overnight.store.database import Database
 
 NAMES = frozenset({"AGENTS.md", "overnight.toml", "program.md"})
 LARGEST_BYTES = 1 << 20
+_LONGEST_SHOWN = 20_000
 _SKIPPED = frozenset({"node_modules", "__pycache__", "raw", "wiki"})
 FIRST_RUN = "first run at a terminal"
 NO_APPROVER = "a run, there being no approver"
@@ -151,6 +153,35 @@ class Trust:
             Refused: a file has changed meanwhile; nothing was trusted.
         """
         self._put(seen, NO_APPROVER)
+
+    def ask(self, inbox: Inbox) -> list[tuple[Waiting, Item]]:
+        """Put every change of a file that has a trusted copy into the inbox, or find it there.
+
+        Raises:
+            StoreError: it cannot be written.
+        """
+        asked = []
+        for item in self.pending():
+            if item.known:
+                title = f"{item.path} has changed; the trusted copy rules" if item.sha256 else f"{item.path} is gone"
+                bound: dict[str, Json] = {"path": item.path, "sha256": item.sha256}
+                question = inbox.add("trust", title, bound, context={"difference": item.diff[:_LONGEST_SHOWN]})
+                asked.append((item, question))
+        return asked
+
+    def take(self, inbox: Inbox, item: Waiting, question: Item) -> bool:
+        """Put a change in force if its question was answered with yes; whether it was.
+
+        Raises:
+            Refused: the file has changed since it was shown.
+            StoreError: it cannot be recorded.
+        """
+        if inbox.state(question.id) != "approved":
+            return False
+        names = ", ".join(vote.name for vote in inbox.votes(question.id))
+        inbox.use(question.id, question.bound)
+        self._put([item], names)
+        return True
 
     def _put(self, seen: Sequence[Waiting], by: str) -> None:
         rows: list[tuple[str, bytes | None]] = []

@@ -59,7 +59,8 @@ def test_a_fresh_journal_verifies_and_is_anchored_in_the_configuration_folder(jo
     assert found.ok and found.anchored
     assert (found.entries, found.anchored_size, found.first_bad) == (2, 2, None)
     assert found.head == journal.head()
-    assert (config / "journals" / f"{journal.id}.head").is_file()
+    [head] = (config / "journals").glob(f"{journal.id}.*.head")
+    assert head.stat().st_mode & 0o777 == 0o600
     assert (config / "journal.key").stat().st_mode & 0o777 == 0o600
     assert config.stat().st_mode & 0o777 == 0o700
 
@@ -158,7 +159,7 @@ def test_a_journal_that_cannot_be_written_says_so_to_everyone_and_recovers(
 
 
 def test_a_head_that_cannot_be_left_outside_stops_who_waits_and_doubles_nothing(journal: Journal, config: Path) -> None:
-    head = config / "journals" / f"{journal.id}.head"
+    [head] = (config / "journals").glob(f"{journal.id}.*.head")
     kept = head.read_bytes()
     head.unlink()
     head.mkdir()

@@ -29,7 +29,7 @@ class Template:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.config = folder / "config"
-        self.file = folder / "data" / "whole.db"
+        self.file, self.whole = folder / "data" / "workspace.db", folder / "data" / "whole.db"
         database = Database(self.file)
         journal = Journal.open(database, self.config)
         self.early: list[Head] = []
@@ -44,17 +44,17 @@ class Template:
         database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         database.close()
         self.key = SigningKey.open(self.config, "journal")
+        shutil.copy(self.file, self.whole)
 
-    def damaged(self, name: str, *statements: str | tuple[str, tuple[object, ...]]) -> Database:
-        copy = self.folder / "data" / f"{name}.db"
+    def damaged(self, *statements: str | tuple[str, tuple[object, ...]]) -> Database:
         for end in ("", "-wal", "-shm"):
-            Path(f"{copy}{end}").unlink(missing_ok=True)
-        shutil.copy(self.file, copy)
-        connection = sqlite3.connect(copy, isolation_level=None)
+            Path(f"{self.file}{end}").unlink(missing_ok=True)
+        shutil.copy(self.whole, self.file)
+        connection = sqlite3.connect(self.file, isolation_level=None)
         for statement in statements:
             connection.execute(*((statement,) if isinstance(statement, str) else statement))
         connection.close()
-        return Database(copy)
+        return Database(self.file)
 
     def check(self, database: Database, *anchors: Head) -> Verification:
         found = verify(database, self.key.public, self.config, anchors)
@@ -68,7 +68,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Template:
 
 
 def test_an_untouched_journal_verifies(template: Template) -> None:
-    found = template.check(template.damaged("untouched"), *template.early)
+    found = template.check(template.damaged(), *template.early)
     assert (found.ok, found.entries, found.anchored, found.anchored_size) == (True, SIZE, True, SIZE)
     assert found.to_json()["ok"] is True and "first_bad" not in found.to_json()
 
@@ -76,7 +76,7 @@ def test_an_untouched_journal_verifies(template: Template) -> None:
 @settings(max_examples=40, deadline=None)
 @given(seq=st.integers(1, SIZE), column=st.sampled_from(COLUMNS), data=st.data())
 def test_every_edit_is_found_at_its_place(template: Template, seq: int, column: str, data: st.DataObject) -> None:
-    database = template.damaged("edit")
+    database = template.damaged()
     row = database.row(f"SELECT {column} FROM journal_entries WHERE seq = ?", (seq,))
     assert row is not None
     old = row[0]
@@ -92,7 +92,7 @@ def test_every_edit_is_found_at_its_place(template: Template, seq: int, column: 
 @settings(max_examples=15, deadline=None)
 @given(seq=st.integers(1, SIZE), count=st.integers(1, 3))
 def test_every_drop_is_found(template: Template, seq: int, count: int) -> None:
-    database = template.damaged("drop", f"DELETE FROM journal_entries WHERE seq BETWEEN {seq} AND {seq + count - 1}")
+    database = template.damaged(f"DELETE FROM journal_entries WHERE seq BETWEEN {seq} AND {seq + count - 1}")
     found = template.check(database)
     assert not found.ok and found.first_bad == seq
 
@@ -101,7 +101,6 @@ def test_every_drop_is_found(template: Template, seq: int, count: int) -> None:
 @given(seq=st.integers(1, SIZE), count=st.integers(1, 3))
 def test_a_drop_that_closes_the_gap_is_found(template: Template, seq: int, count: int) -> None:
     database = template.damaged(
-        "close",
         f"DELETE FROM journal_entries WHERE seq BETWEEN {seq} AND {seq + count - 1}",
         f"UPDATE journal_entries SET seq = -(seq - {count}) WHERE seq > {seq}",
         "UPDATE journal_entries SET seq = -seq WHERE seq < 0",
@@ -115,7 +114,6 @@ def test_a_drop_that_closes_the_gap_is_found(template: Template, seq: int, count
 def test_every_reordering_is_found(template: Template, pair: list[int]) -> None:
     first, second = sorted(pair)
     database = template.damaged(
-        "reorder",
         f"UPDATE journal_entries SET seq = 0 WHERE seq = {first}",
         f"UPDATE journal_entries SET seq = {first} WHERE seq = {second}",
         f"UPDATE journal_entries SET seq = {second} WHERE seq = 0",
@@ -129,7 +127,6 @@ def test_every_reordering_is_found(template: Template, pair: list[int]) -> None:
 def test_every_insertion_is_found(template: Template, seq: int) -> None:
     names = "at_us, kind, action, session, tenant, agent, tool, objects, body, hash"
     database = template.damaged(
-        "insert",
         f"UPDATE journal_entries SET seq = -(seq + 1) WHERE seq >= {seq}",
         "UPDATE journal_entries SET seq = -seq WHERE seq < 0",
         f"INSERT INTO journal_entries SELECT {seq}, {names} FROM journal_entries WHERE seq = {seq - 1 if seq > 1 else 3}",
@@ -157,7 +154,7 @@ def heads_up_to(size: int, template: Template) -> list[str | tuple[str, tuple[ob
 
 def rehashed(template: Template, size: int, forged: int = 0) -> tuple[Tree, list[tuple[str, int]]]:
     """The tree of the first `size` entries, and every hash; the body of entry `forged` is replaced."""
-    database = Database(template.file)
+    database = Database(template.whole)
     tree, tail, hashes = Tree(), genesis(template.id), []
     for row in database.rows("SELECT * FROM journal_entries WHERE seq <= ? ORDER BY seq", (size,)):
         names = "\n".join(row[name] for name in ("kind", "action", "session", "tenant", "agent", "tool"))
@@ -171,7 +168,7 @@ def rehashed(template: Template, size: int, forged: int = 0) -> tuple[Tree, list
 
 @pytest.mark.parametrize("size", [2, 12, 22, 32])
 def test_a_tail_cut_back_to_an_honest_old_head_is_found_and_nothing_runs(template: Template, size: int) -> None:
-    database = template.damaged("tail", f"DELETE FROM journal_entries WHERE seq > {size}", *heads_up_to(size, template))
+    database = template.damaged(f"DELETE FROM journal_entries WHERE seq > {size}", *heads_up_to(size, template))
     with pytest.raises(StoreError, match="tail was cut off"):
         Journal.open(database, template.config)
     found = template.check(database)
@@ -181,7 +178,7 @@ def test_a_tail_cut_back_to_an_honest_old_head_is_found_and_nothing_runs(templat
 
 def test_a_tail_cut_is_invisible_without_anything_outside(template: Template, tmp_path: Path) -> None:
     # What the anchors are for: the database alone cannot tell.
-    database = template.damaged("tail", "DELETE FROM journal_entries WHERE seq > 12", *heads_up_to(12, template))
+    database = template.damaged("DELETE FROM journal_entries WHERE seq > 12", *heads_up_to(12, template))
     found = verify(database, template.key.public, tmp_path / "no head here")
     assert found.ok and not found.anchored
     assert not verify(database, template.key.public, tmp_path / "no head here", [template.head]).ok
@@ -192,16 +189,12 @@ def test_a_tail_cut_is_invisible_without_anything_outside(template: Template, tm
 def test_a_chain_recomputed_after_an_edit_is_found(template: Template, forged: int) -> None:
     _, hashes = rehashed(template, SIZE, forged)
     database = template.damaged(
-        "recompute",
         ("UPDATE journal_entries SET body = '{}' WHERE seq = ?", (forged,)),
         *(("UPDATE journal_entries SET hash = ? WHERE seq = ?", pair) for pair in hashes),
     )
     found = template.check(database)
     assert not found.ok
-    narrowed = template.check(template.damaged("again"), *template.early)
-    assert narrowed.ok
-    copy = Database(database.path)
-    narrowed = template.check(copy, *template.early)
+    narrowed = template.check(Database(database.path), *template.early)
     assert narrowed.first_bad is not None and narrowed.first_bad <= forged < narrowed.first_bad + 10
     assert narrowed.first_bad in {1, 3, 13, 23, 33}, "damage is narrowed down between the heads that are known"
 
@@ -211,7 +204,6 @@ def test_a_thief_who_signs_with_another_key_is_found(template: Template) -> None
     tree, hashes = rehashed(template, SIZE, 20)
     head = Head.sign(thief, template.id, SIZE, tree.root(), 1)
     database = template.damaged(
-        "thief",
         ("UPDATE journal_entries SET body = '{}' WHERE seq = 20", ()),
         *(("UPDATE journal_entries SET hash = ? WHERE seq = ?", pair) for pair in hashes),
         ("UPDATE journal_heads SET root = ?, signer = ?, signature = ?", (head.root, head.signer, head.signature)),
@@ -225,7 +217,6 @@ def test_even_with_the_key_the_head_outside_and_an_anchor_tell(template: Templat
     tree, hashes = rehashed(template, SIZE, 20)
     head = Head.sign(template.key, template.id, SIZE, tree.root(), 1)
     database = template.damaged(
-        "stolen",
         ("UPDATE journal_entries SET body = '{}' WHERE seq = 20", ()),
         *(("UPDATE journal_entries SET hash = ? WHERE seq = ?", pair) for pair in hashes),
         ("UPDATE journal_heads SET root = ?, signature = ?", (head.root, head.signature)),
@@ -250,12 +241,12 @@ def test_even_with_the_key_the_head_outside_and_an_anchor_tell(template: Templat
     ],
 )
 def test_damaged_heads_are_found(template: Template, statement: str) -> None:
-    found = template.check(template.damaged("heads", statement))
+    found = template.check(template.damaged(statement))
     assert not found.ok and found.problem
 
 
 def test_an_emptied_journal_is_found(template: Template) -> None:
-    found = template.check(template.damaged("empty", "DELETE FROM journal_heads", "DELETE FROM journal_entries"))
+    found = template.check(template.damaged("DELETE FROM journal_heads", "DELETE FROM journal_entries"))
     assert not found.ok
 
 
@@ -273,10 +264,63 @@ def test_a_replaced_journal_is_found(database: Database, config: Path) -> None:
     again.close()
 
 
+def test_a_moved_workspace_takes_its_head_along_and_its_old_place_is_free(tmp_path: Path, config: Path) -> None:
+    old, new = tmp_path / "old", tmp_path / "new"
+    database = Database(old / "workspace.db")
+    journal = Journal.open(database)
+    early = [tuple(row) for row in database.rows("SELECT * FROM journal_heads")]
+    journal.append(Draft("note", {}))
+    journal.close()
+    database.close()
+    old.rename(new)
+    shutil.copytree(new, tmp_path / "cut")
+    moved = Database(new / "workspace.db")
+    again = Journal.open(moved)
+    again.append(Draft("note", {}))
+    assert again.verify().anchored_size == 3
+    fresh = Journal.open(Database(old / "workspace.db"))
+    assert fresh.id != again.id and fresh.verify().ok
+    again.close()
+    fresh.close()
+    moved.execute("DELETE FROM journal_entries WHERE seq > 1")
+    moved.execute("DELETE FROM journal_heads")
+    moved.execute(f"INSERT INTO journal_heads VALUES ({', '.join('?' * 9)})", early[0])
+    with pytest.raises(StoreError, match="tail was cut off"):
+        Journal.open(moved)
+
+
+def test_a_tail_cut_while_moving_is_found(tmp_path: Path, config: Path) -> None:
+    database = Database(tmp_path / "old" / "workspace.db")
+    journal = Journal.open(database)
+    early = [tuple(row) for row in database.rows("SELECT * FROM journal_heads")]
+    journal.append(Draft("note", {}))
+    journal.close()
+    database.execute("DELETE FROM journal_entries WHERE seq > 1")
+    database.execute("DELETE FROM journal_heads")
+    database.execute(f"INSERT INTO journal_heads VALUES ({', '.join('?' * 9)})", early[0])
+    database.close()
+    (tmp_path / "old").rename(tmp_path / "new")
+    with pytest.raises(StoreError, match="tail was cut off"):
+        Journal.open(Database(tmp_path / "new" / "workspace.db"))
+
+
+def test_a_copied_workspace_goes_its_own_way(tmp_path: Path, config: Path) -> None:
+    first = Journal.open(Database(tmp_path / "one" / "workspace.db"))
+    first.close()
+    shutil.copytree(tmp_path / "one", tmp_path / "two")
+    for name in ("one", "two", "one", "two"):
+        journal = Journal.open(Database(tmp_path / name / "workspace.db"))
+        journal.append(*[Draft("note", {"in": name})] * 3)
+        found = journal.verify()
+        assert found.ok and found.anchored_size == found.entries
+        journal.close()
+
+
 def test_a_damaged_head_outside_is_an_error(database: Database, config: Path) -> None:
     journal = Journal.open(database)
     journal.close()
-    (config / "journals" / f"{journal.id}.head").write_text("{}")
+    [head] = (config / "journals").glob("*.head")
+    head.write_text("{}")
     with pytest.raises(StoreError, match="is damaged"):
         Journal.open(database)
 

@@ -78,15 +78,16 @@ class Journal(JournalReader):
                 position, _ = self._write(_Position(new_id("jrn"), Tree(), b""), [_rows([opened])])
         self._position = position
         self.id = position.journal
-        self._outside = OutsideHead(folder, self.id)
-        self._outside.remember_place(database.path)
+        self._outside = OutsideHead(folder, self.id, database.path)
         left = self._outside.read()
         if left is not None and (left.size > position.tree.size or not left.signed_by(key.public)):
             raise StoreError(
                 f"the journal ends at entry {position.tree.size}, but {left.size} were signed: its tail was cut off",
-                hint="run `overnight audit verify`; restore the database from a backup",
+                hint="run `overnight audit verify`, and restore the newest database; if you put an older one back "
+                f"yourself, move {self._outside.path} away",
             )
         self._flush(self.head())
+        self._outside.forget_left_behind()
         self._writer = GroupCommit(self._commit)
 
     @classmethod

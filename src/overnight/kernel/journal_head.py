@@ -2,10 +2,11 @@
 
 A chain that nobody outside has seen can lose its tail without a trace, and whoever holds its keys can rewrite it. So
 every commit signs a head with a key outside the workspace and leaves it, after the commit, in the configuration folder
-(`journals/<id>.head`). A head can also be anchored in any file (another disk, another host) and in git.
+(`journals/<id>.<place>.head`). A head can also be anchored in any file (another disk, another host) and in git.
 """
 
 import fcntl
+import hashlib
 import json
 import os
 from dataclasses import dataclass
@@ -92,16 +93,23 @@ def _message(journal: str, size: int, root: str, at_us: int) -> bytes:
 
 
 class OutsideHead:
-    """The newest head of one journal, kept in the configuration folder, out of reach of whoever holds the database."""
+    """The newest head of the journal in one database, kept in the configuration folder, out of reach of its agents.
 
-    def __init__(self, folder: Path, journal: str) -> None:
+    A file for each journal and place: a copied workspace goes its own way from then on, a moved one takes its head
+    along, and a database that was replaced by a fresh one is noticed.
+    """
+
+    def __init__(self, folder: Path, journal: str, database: Path) -> None:
         """Keep it below `folder`, which is made if need be.
 
         Raises:
             StoreError: the folder cannot be used.
         """
-        self.path = private_folder(folder / "journals") / f"{journal}.head"
-        self._place = self.path.with_suffix(".place")
+        self._place = os.path.realpath(database)
+        self._tag = hashlib.sha256(os.fsencode(self._place)).hexdigest()[:12]
+        self._journal = journal
+        self._folder = private_folder(folder / "journals")
+        self.path = self._folder / f"{journal}.{self._tag}.head"
         self._last = b""
 
     def read(self) -> Head | None:
@@ -110,12 +118,11 @@ class OutsideHead:
         Raises:
             StoreError: it cannot be read or is damaged.
         """
-        try:
-            return self._parse(self.path.read_bytes())
-        except FileNotFoundError:
-            return None
-        except OSError as problem:
-            raise StoreError(f"cannot read {self.path}: {problem.strerror}", hint="check its owner") from problem
+        for path in [self.path, *self._left_behind()]:
+            head = _read(path)
+            if head is not None:
+                return head
+        return None
 
     def advance(self, head: Head) -> None:
         """Leave `head`, unless a later one is there already (from any process). One thread at a time.
@@ -132,7 +139,9 @@ class OutsideHead:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             present = os.pread(descriptor, _RECORD_BYTES, 0)
-            if not present or present == self._last or self._parse(present).size < head.size:
+            if not present:
+                os.pwrite(descriptor, os.fsencode(self._place), _RECORD_BYTES)
+            if not present or present == self._last or _parse(self.path, present).size < head.size:
                 self._last = record.ljust(_RECORD_BYTES)
                 os.pwrite(descriptor, self._last, 0)
         except OSError as problem:
@@ -140,30 +149,60 @@ class OutsideHead:
         finally:
             os.close(descriptor)
 
-    def remember_place(self, database: Path) -> None:
-        """Note where the journal's database lies, so that a replaced one is noticed."""
-        place = os.path.realpath(database)
+    def forget_left_behind(self) -> None:
+        """Remove what a moved workspace left at its old place; to be called once its head was left here.
+
+        Raises:
+            StoreError: it cannot be removed.
+        """
+        for path in self._left_behind():
+            try:
+                path.unlink(missing_ok=True)
+            except OSError as problem:
+                raise StoreError(f"cannot remove {path}: {problem.strerror}", hint="check its owner") from problem
+
+    def others_here(self) -> list[Head]:
+        """Heads of other journals that were kept in the same database: it was replaced since.
+
+        Raises:
+            StoreError: one cannot be read or is damaged.
+        """
+        paths = sorted(self._folder.glob(f"*.{self._tag}.head"))
+        heads = [_read(path) for path in paths if path != self.path]
+        return [head for head in heads if head is not None]
+
+    def _left_behind(self) -> list[Path]:
+        """Files of this journal for places where there is no database any more: it was moved here."""
+        paths = [path for path in sorted(self._folder.glob(f"{self._journal}.*.head")) if path != self.path]
+        places = [(path, _content(path)[_RECORD_BYTES:]) for path in paths]
+        return [path for path, place in places if place and not os.path.exists(place)]
+
+
+def _content(path: Path) -> bytes:
+    """What is in the file, once nobody is writing it; empty if there is none."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return b""
+    except OSError as problem:
+        raise StoreError(f"cannot read {path}: {problem.strerror}", hint="check its owner") from problem
+    with os.fdopen(descriptor, "rb") as file:
         try:
-            if not self._place.exists() or self._place.read_text("utf-8", "surrogateescape") != place:
-                self._place.write_text(place, "utf-8", "surrogateescape")
+            fcntl.flock(descriptor, fcntl.LOCK_SH)
+            return file.read()
         except OSError as problem:
-            raise StoreError(f"cannot write {self._place}: {problem.strerror}", hint="check its owner") from problem
+            raise StoreError(f"cannot read {path}: {problem.strerror}", hint="check the disk") from problem
 
-    def others_at(self, database: Path) -> list[Head]:
-        """Heads of other journals that were kept in the same database: it was replaced since."""
-        place = os.path.realpath(database)
-        heads = []
-        for path in sorted(self.path.parent.glob("*.place")):
-            if path != self._place and path.read_text("utf-8", "surrogateescape") == place:
-                head = OutsideHead(self.path.parent.parent, path.stem).read()
-                if head is not None:
-                    heads.append(head)
-        return heads
 
-    def _parse(self, record: bytes) -> Head:
-        try:
-            return Head.parse(record.decode("ascii"), str(self.path))
-        except (UnicodeDecodeError, UsageError) as problem:
-            raise StoreError(
-                f"{self.path} is damaged", hint="verify against another anchor, then move the file away"
-            ) from problem
+def _read(path: Path) -> Head | None:
+    content = _content(path)
+    return _parse(path, content[:_RECORD_BYTES]) if content else None
+
+
+def _parse(path: Path, record: bytes) -> Head:
+    try:
+        return Head.parse(record.decode("ascii"), str(path))
+    except (UnicodeDecodeError, UsageError) as problem:
+        raise StoreError(
+            f"{path} is damaged", hint="verify against another anchor, then move the file away"
+        ) from problem

@@ -78,7 +78,7 @@ def verify(database: Database, public: bytes, folder: Path, anchors: Sequence[He
     """
     # What is outside is read first: entries may be added meanwhile, never taken away.
     newest = database.row("SELECT journal FROM journal_heads ORDER BY size DESC LIMIT 1")
-    outside = OutsideHead(folder, "none" if newest is None else newest["journal"])
+    outside = OutsideHead(folder, "none" if newest is None else newest["journal"], database.path)
     left = outside.read()
     outer = [*anchors] if left is None else [left, *anchors]
     rows = database.rows("SELECT * FROM journal_heads ORDER BY size")
@@ -87,7 +87,7 @@ def verify(database: Database, public: bytes, folder: Path, anchors: Sequence[He
     head = inner[-1] if inner else None
     checked = 0
     try:
-        replaced = outside.others_at(database.path)
+        replaced = outside.others_here()
         if replaced:
             raise _Bad(1, f"the journal {replaced[0].journal} of {replaced[0].size} entries lay here and was replaced")
         if head is None:

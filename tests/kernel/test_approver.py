@@ -1,11 +1,13 @@
 import json
+import sys
 from pathlib import Path
 
 import pytest
 
-from overnight.core.errors import Missing, Refused, StoreError, UsageError
+from overnight.core.errors import IsolationMissing, Missing, Refused, StoreError, UsageError
 from overnight.kernel.approver import AGENT_VARIABLE, Approver
-from overnight.kernel.keys import signed_by
+from overnight.kernel.keys import SigningKey, signed_by
+from overnight.sandbox import Command, Limits, Mount, SandboxName, open_sandbox
 
 
 def test_nobody_approves_before_a_person_made_a_credential(config: Path) -> None:
@@ -130,3 +132,42 @@ def test_a_name_is_taken_once(config: Path) -> None:
     ada = Approver().create("ada")
     with pytest.raises(UsageError, match="already"):
         Approver().create("ada", by=ada)
+
+
+READ = """
+import os, sys
+for name in ("approvers/ada.json", "journal.key", "grants.key"):
+    try:
+        print(open(os.path.join(sys.argv[1], name)).read())
+    except OSError as problem:
+        print(type(problem).__name__)
+try:
+    print(os.listdir(sys.argv[1]))
+except OSError as problem:
+    print(type(problem).__name__)
+"""
+
+
+@pytest.mark.parametrize("name", ["bwrap", "landlock", "none"])
+def test_an_agent_in_a_sandbox_cannot_read_the_keys(config: Path, tmp_path: Path, name: SandboxName) -> None:
+    try:
+        sandbox = open_sandbox(name)
+    except IsolationMissing as missing:
+        pytest.skip(str(missing))
+    secrets = [Approver().create("ada").key.secret.hex()]
+    secrets += [SigningKey.open(config, each).secret.hex() for each in ("journal", "grants")]
+    work = tmp_path / "workspace"
+    work.mkdir()
+    command = Command(
+        (sys.executable, "-c", READ, str(config)),
+        str(work),
+        {"PATH": "/usr/bin:/bin"},
+        (Mount(work, str(work), writable=True),),
+        Limits(wall_s=30),
+    )
+    said = sandbox.run(command).stdout.decode()
+    if name == "none":
+        assert all(secret in said for secret in secrets), "the control: without a sandbox it can"
+    else:
+        assert not any(secret in said for secret in secrets)
+        assert "ada.json" not in said and said.count("Error") == 4

@@ -50,6 +50,7 @@ class Gateway:
         self._configuration = configuration
         self._settings = configuration.current()
         self._releases = Releases(self._settings)
+        self._releases.look_up_prices()
         self._recorder = Recorder(store.database.path)
         self._upstreams = Upstreams()
         self._conversations = Conversations()
@@ -178,6 +179,7 @@ class Gateway:
         settings = self._configuration.current()
         if settings is not self._settings:
             self._releases, self._settings = Releases(settings), settings
+            self._releases.look_up_prices()
         return self._releases
 
     def _list(self, name: str, wire: Wire, reply: Reply) -> None:

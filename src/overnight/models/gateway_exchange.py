@@ -121,6 +121,13 @@ class Exchange:
                 # The client has gone; how much of the answer was made nobody knows.
                 self._settling(release, held, span, None, "cancelled", GONE)
             raise
+        except Exception as problem:
+            # A defect: what was set aside stays counted, and the record says so.
+            breaker.gave_up()
+            if held is not None and not span.ended_us:
+                defect = Failure("internal", 500, f"the gateway failed: {problem!r}", lost=True)
+                await self._settling(release, held, span, None, "error", defect)
+            raise
         if failure is None:
             breaker.succeeded()
         elif failure.blame:
@@ -203,6 +210,8 @@ class Exchange:
         try:
             if wire is call.wire:
                 return wire.forward(call.sent, ask)
+            if call.wire.name == "embeddings":
+                raise BadRequest(f"embeddings cannot be had from provider {release.provider_name!r}")
             return wire.render(call.wire.parse(call.sent), ask)
         except BadRequest as problem:
             raise _Skipped(Failure("invalid_request", 400, problem.message)) from problem

@@ -1,9 +1,10 @@
 """Releases: what a model name stands for at this moment."""
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from overnight.core.errors import NotFound, SettingsError
+from overnight.core.errors import NotFound, Refused, SettingsError
 from overnight.core.schema import suggest
 from overnight.models.prices import Price, price_of
 from overnight.models.settings import ModelSettings, ProviderSettings, ReleaseSettings
@@ -95,6 +96,12 @@ class Releases:
         for fallback in first.settings.fallbacks:
             found.setdefault(fallback, self._releases[fallback])
         return list(found.values())
+
+    def look_up_prices(self) -> None:
+        """Look every price up now, so that no call waits for the list to be read. What has none is refused later."""
+        for release in self._releases.values():
+            with contextlib.suppress(Refused):
+                self.price(release)
 
     def price(self, release: Release) -> Price:
         """What it costs.

@@ -116,15 +116,13 @@ class Route:
 class Router:
     """Decides by configuration, prompt and machine; asks nobody. Thread-safe."""
 
-    def __init__(
-        self, settings: RouterSettings, releases: Releases, classifier: Classifier, offered: Offered
-    ) -> None:
+    def __init__(self, settings: RouterSettings, releases: Releases, classifier: Classifier, offered: Offered) -> None:
         self._settings = settings
         self._releases = releases
         self._classifier = classifier
         self._offered = offered
 
-    def route(self, prompt: str, situation: Situation, need: Need = Need()) -> Route:  # noqa: B008  # immutable
+    def route(self, prompt: str, situation: Situation, need: Need = Need()) -> Route:  # immutable
         """Where `prompt` goes.
 
         Raises:
@@ -148,13 +146,13 @@ class Router:
         if wanted > lowest:
             told += ", as was asked for"
         if not ladder:
-            return Route(None, "", kind.label, kind.confidence, f"{told}, and no model of it can be had", tuple(candidates))
+            return Route(
+                None, "", kind.label, kind.confidence, f"{told}, and no model of it can be had", tuple(candidates)
+            )
         chosen = next(item for item in ranked if not item.why_not)
         if chosen.tier > wanted:
             told += f"; the lowest that can be had is {chosen.tier}"
-        return Route(
-            chosen.tier, chosen.name, kind.label, kind.confidence, told, tuple(candidates), ladder=ladder
-        )
+        return Route(chosen.tier, chosen.name, kind.label, kind.confidence, told, tuple(candidates), ladder=ladder)
 
     def offers(self) -> list[Candidate]:
         """Every configured model, the lowest tier first, with why it cannot be had at this moment."""

@@ -48,7 +48,7 @@ class Embeddings:
 
     def render(self, request: Request, ask: Ask) -> dict[str, Any]:
         """See `Wire`."""
-        raise BadRequest(_ONLY, hint="name a release of an OpenAI-compatible provider")
+        raise BadRequest(_ONLY)
 
     def parse_answer(self, body: Body) -> Answer:
         """See `Wire`."""

@@ -146,7 +146,7 @@ class ResponsesWriter:
         status = {} if ended else {"status": "in_progress"}
         return {**whole(answer, self._model), "output": list(self._items) if ended else [], **status}
 
-    def _event(self, name: str, **fields: Any) -> bytes:
+    def _event(self, name: str, /, **fields: Any) -> bytes:
         self._count += 1
         return sse.event({"type": name, "sequence_number": self._count - 1, **fields}, name)
 

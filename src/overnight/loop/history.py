@@ -167,6 +167,8 @@ class History:
         """Bring back refs that the database knows and git lacks, from blobs where the commits are gone; how many."""
         present = self.repository.refs(f"refs/overnight/{info.run}/")
         experiments = sorted(self.record.experiments(info.run), key=lambda item: item.closed)
+        if (info.summary or {}).get("collected"):  # the others were removed on purpose
+            experiments = [item for item in experiments if item.status in ("baseline", "keep")]
         missing = [item for item in experiments if reference(info.run, item.n) not in present]
         if missing and not all(self._has(item.commit) for item in experiments):
             experiments = self._rebuild(info, experiments, blobs)

@@ -94,6 +94,12 @@ class Record:
             ),
         )
 
+    def set_collected(self, run: str) -> None:
+        """Note that the commits of experiments that were not kept were removed on purpose."""
+        with self.database.transaction():
+            summary = {**(self.run(run).summary or {}), "collected": True}
+            self.database.execute("UPDATE runs SET summary = ? WHERE run = ?", (_json(summary), run))
+
     def beat(self, run: str, spent_s: float) -> None:
         """Say that the run is alive."""
         self.database.execute(

@@ -1,5 +1,6 @@
 """`overnight gc`: what old runs cost, and removing what is past its retention."""
 
+import re
 import shutil
 import time
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from overnight.store.git import Repository
 from overnight.store.git_prune import cost_bytes, prune
 from overnight.workspace.workspace import Workspace
 
+_BLOB_ID = re.compile(r"[0-9a-f]{64}")
 # An environment that no run used for so long is built again when it is needed.
 _ENVIRONMENT_S = 30 * 86400.0
 
@@ -58,13 +60,14 @@ def collect(workspace: Workspace, *, remove: bool) -> Collected:
     record = workspace.record
     costs, total = [], 0
     needed: set[str] = set()
+    unneeded: set[str] = set()
     for info in record.runs():
         experiments = record.experiments(info.run)
         old = [item for item in experiments if item.status not in ("baseline", "keep")]
         why = _stays(info, retention_s)
         for item in experiments:
-            if why or item.status in ("baseline", "keep"):
-                needed.update(kept.partition(" ")[2] for kept in item.files.values() if kept)
+            stays = why or item.status in ("baseline", "keep")
+            (needed if stays else unneeded).update(kept.partition(" ")[2] for kept in item.files.values() if kept)
         if info.state == "imported":
             continue
         try:
@@ -79,11 +82,11 @@ def collect(workspace: Workspace, *, remove: bool) -> Collected:
             if not why and names:
                 total += size
                 if remove:
+                    record.set_collected(info.run)
                     prune(repository, names)
             costs.append(Cost(info.run, len(names), size, why or "past its retention"))
-    blobs = [blob for blob in workspace.blobs.ids() if blob not in needed] if workspace.blobs.folder.is_dir() else []
     running = any(info.state == "running" for info in record.runs())
-    blobs = [] if running else blobs
+    blobs = [] if running else _only_ours(workspace, unneeded - needed)
     environments = _environments(workspace.state / "environments")
     total += sum(workspace.blobs.size_bytes(blob) for blob in blobs) + sum(map(_size_bytes, environments))
     if remove:
@@ -99,6 +102,17 @@ def _stays(info: RunInfo, retention_s: float) -> str:
         return f"kept: it is {info.state}"
     age_s = time.time() - (info.ended_at or info.started_at)
     return "" if age_s > retention_s else f"kept for {(retention_s - age_s) / 86400:.0f} more days"
+
+
+def _only_ours(workspace: Workspace, candidates: set[str]) -> list[str]:
+    """Those blobs of experiments that the journal and the traces, which share the folder, do not name as well."""
+    left = {blob for blob in candidates if workspace.blobs.exists(blob)}
+    for table, column in (("journal_entries", "body"), ("spans", "attributes")):
+        if not left or not workspace.database.rows("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)):
+            continue
+        for row in workspace.database.rows(f"SELECT {column} FROM {table}"):
+            left.difference_update(_BLOB_ID.findall(str(row[0])))
+    return sorted(left)
 
 
 def _environments(folder: Path) -> list[Path]:

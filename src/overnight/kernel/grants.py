@@ -22,7 +22,6 @@ from biscuit_auth import (
     BlockBuilder,
     PrivateKey,
     PublicKey,
-    Rule,
 )
 
 from overnight.core.errors import Refused, UsageError
@@ -49,7 +48,7 @@ _TOOLS = (
     rf"(?:true|false|\$t(?: == {_TEXT}|\.starts_with\({_TEXT}\))(?: \|\| \$t(?: == {_TEXT}|\.starts_with\({_TEXT}\)))*)"
 )
 _ITEM = rf"\$x(?: == {_TEXT}|\.starts_with\({_TEXT}\)|\.ends_with\({_TEXT}\))"
-_ISSUER = re.compile(rf"(?:agent|tenant|nonce)\({_TEXT}\);")
+_ISSUER = re.compile(rf"(?P<name>agent|tenant|nonce)\((?P<value>{_TEXT})\);")
 _CHILD = re.compile(r'child\("([a-z0-9][a-z0-9_-]{0,62})"\);')
 _EXPIRY = re.compile(r"check if time\(\$now\), \$now < (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ);")
 _CALL = re.compile(rf"check if (?:policy\({_TEXT}\)|tool\(\$t\), {_TOOLS});")
@@ -254,25 +253,25 @@ def _check(token: str, public: PublicKey) -> _Checked:
     blocks = biscuit.block_count()
     if blocks > _BLOCK_LIMIT or any(biscuit.block_external_key(index) is not None for index in range(blocks)):
         raise UsageError("a grant has at most nine blocks, and none signed by others")
+    issued: dict[str, str] = {}
     children, expiries, bounded = [], [], set()
     for index in range(blocks):
         for number, line in enumerate(biscuit.block_source(index).rstrip("\n").split("\n")):
+            # Who the principal is, the issuer's own block says, and no other.
+            fact = _ISSUER.fullmatch(line) if not index else None
             child = _CHILD.fullmatch(line) if index and not number else None
             expiry, bound = _EXPIRY.fullmatch(line), _BOUND.fullmatch(line)
-            if child is not None:
+            if fact is not None and fact["name"] not in issued:
+                issued[fact["name"]] = fact["value"][1:-1]
+            elif child is not None:
                 children.append(child[1])
             elif expiry is not None:
                 expiries.append(datetime.fromisoformat(expiry[1]).timestamp())
             elif bound is not None:
                 bounded.add((bound["text"] or bound["number"])[1:-1])
-            elif _CALL.fullmatch(line) is None and (index or _ISSUER.fullmatch(line) is None):
+            elif _CALL.fullmatch(line) is None:
                 raise UsageError(f"a grant holds a line of unknown form: {line[:80]!r}")
-    # Facts of appended blocks are not seen by this query: nobody but the issuer says who the principal is.
-    facts = _authorizer().build(biscuit).query(Rule("principal($a, $t) <- agent($a), tenant($t)"))
-    if len(facts) != 1:
-        raise UsageError("a grant names one agent and one tenant")
-    agent, tenant = facts[0].terms
-    principal = Principal("/".join([agent, *children]), tenant)
+    principal = Principal("/".join([issued["agent"], *children]), issued["tenant"])
     grant = Grant(principal, tuple(biscuit.revocation_ids), min(expiries, default=None))
     return _Checked(grant, biscuit, frozenset(bounded))
 

@@ -19,7 +19,7 @@ from overnight.kernel.limits import Limit
 from overnight.kernel.matrix import Matrix
 from overnight.kernel.paths import PathRoot, Resolved
 from overnight.kernel.session import Principal
-from overnight.kernel.tool import ToolSpec
+from overnight.kernel.tool import Argument, ToolSpec
 from overnight.kernel.tool_code import ToolCode
 from overnight.store.database import Database
 from overnight.testing.gate_bench import GateBench
@@ -83,6 +83,16 @@ def test_what_was_read_in_private_is_not_posted(bench: GateBench, protected: boo
     assert (outcome.status == "done") is not protected
     if protected:
         assert outcome.decision.reasons[0].code == "confidential_egress"
+
+
+def test_the_memo_of_a_payment_carries_nothing_private(bench: GateBench) -> None:
+    memo = ToolSpec("bank.pay", "commit", (Argument("to", kind="account"), Argument("memo", kind="message")))
+    gate = bench.gate(ALL, ToolCode(memo, lambda arguments: None))
+    session = gate.open(Principal("a"), "pay GB29NWBK60161331926819 a refund", on_denied="continue")
+    assert gate.call(session, "mail.read", {}).status == "done"
+    pay = {"to": "GB29NWBK60161331926819", "memo": "refund"}
+    assert gate.call(session, "bank.pay", pay).status == "done"
+    assert gate.call(session, "bank.pay", pay | {"memo": "c2VjcmV0"}).decision.reasons[0].code == "confidential_egress"
 
 
 @pytest.mark.parametrize("protected", [True, False])

@@ -4,10 +4,12 @@
 counts when the text says what it is: "file 13", "id 13", "#13".
 """
 
+import html
 import re
 import unicodedata
 from dataclasses import dataclass
 from typing import Literal
+from urllib.parse import unquote
 
 TokenKind = Literal["url", "email", "account", "date", "time", "amount", "number", "name", "word"]
 
@@ -47,6 +49,8 @@ _BARE_HOST = re.compile(r"(?:[a-z0-9-]+\.)+([a-z]{2,})(?:[/:].*)?", re.IGNORECAS
 _ACCOUNT = re.compile(r"\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]){10,30}\b")
 # Every link, address and account number has one of these; most messages have none, and need not be cut into tokens.
 _MAY_LINK = re.compile(r"@|://|www\.|\w\.[a-z]{2}|(?-i:[A-Z]{2}\d\d ?[A-Z0-9])", re.IGNORECASE)
+_DOT_WORD = re.compile(r"dot|[\[({]\s*\.", re.IGNORECASE)
+_SPELT_DOT = re.compile(r"\s*(?:[\[({]\s*(?:dot|\.)\s*[\])}]|\bdot\b)\s*", re.IGNORECASE)
 _TWO_DIGITS = re.compile(r"\d\d")
 _INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]")
 # "www.example.org.They said": a sentence that begins without a space after an address.
@@ -116,13 +120,24 @@ def days_of(token: Token) -> list[Day]:
     return [Day(month, number, year) for number in numbers if number <= 31]
 
 
+def _as_read(text: str) -> str:
+    """A message as its reader's program or eye takes it: compatibility forms, invisible characters, percent and HTML
+    escapes and spelt-out dots undone."""
+    if not text.isascii():
+        text = _INVISIBLE.sub("", unicodedata.normalize("NFKC", text)).replace("\u3002", ".")
+    if "%" in text:
+        text = unquote(text)
+    if "&" in text:
+        text = html.unescape(text)
+    return _SPELT_DOT.sub(".", text) if _DOT_WORD.search(text) else text
+
+
 def links_in(text: str) -> list[tuple[Literal["url", "recipient", "account"], str]]:
     """Everything in a message that a reader may follow: links, also bare host names, mail addresses, account numbers.
 
-    Compatibility forms and invisible characters are undone first, as the reader's program or eye does.
+    The text is taken as its reader would: disguises that a program or an eye undoes are undone first.
     """
-    if not text.isascii():
-        text = _INVISIBLE.sub("", unicodedata.normalize("NFKC", text)).replace("\u3002", ".")
+    text = _as_read(text)
     # Two looks: at single characters, which is almost free, then at what stands around them.
     if not ("@" in text or "." in text or "://" in text or _TWO_DIGITS.search(text)) or not _MAY_LINK.search(text):
         return []

@@ -29,9 +29,10 @@ class Argument:
         kind: what the value means; decides how it is traced and compared.
         required: whether a call without it is refused.
         integrity: the label it needs; None takes `system` for critical kinds and `any` for the others.
-        carries: the highest confidentiality it may be given. None is `secret` unless the effect is `egress`; then
-            it is `public` for prose, and `private` for what says whom, what and when a call is about: the other side
-            learns that anyway, and a value of the wrong origin is asked about.
+        carries: the highest confidentiality it may be given. None is `secret` for effects that stay here. For `egress`
+            and `commit` (the other side reads the memo too) it is `public` for prose, and `private` for what says whom,
+            what and when a call is about: the other side learns that anyway, and a value of the wrong origin is asked
+            about.
         of: what an id or name identifies, e.g. `file`; one of a `file` never stands for one of an `event`.
     """
 
@@ -54,7 +55,7 @@ class Argument:
         """The highest confidentiality it may be given in a call of this effect, resolved."""
         if self.carries is not None:
             return self.carries
-        if effect != "egress":
+        if effect not in ("egress", "commit"):
             return "secret"
         return "public" if self.kind in PROSE_KINDS else "private"
 

@@ -21,6 +21,10 @@ from overnight.sandbox.processes import tasks_of
 
 READ_BYTES = 65536
 
+# Ctrl-C in a terminal goes to our whole process group, which a keeper leaves only after its fork: it can strike one.
+_MEANT_FOR_US = tuple(-number for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT))
+_STARTS = 5
+
 
 @dataclass(frozen=True)
 class Keeper:
@@ -84,46 +88,58 @@ def start(keeper: Keeper, command: Command, group: Group | None) -> Child:
         stdout, stdout_in = pipe()
         stderr, stderr_in = pipe()
         report, report_in = pipe()
-        config_out, config = pipe()
         stdin = _stdin(command.stdin)
         opened.append(stdin)
-        try:
-            process = subprocess.Popen(
-                keeper.argv(config_out),
-                stdin=stdin,
-                stdout=stdout_in,
-                stderr=stderr_in,
-                pass_fds=(*keeper.fds, config_out, report_in),
-                env={},
-                cwd="/",
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise IsolationMissing(f"{keeper.argv(config_out)[0]} does not start: {error}") from error
-        try:
-            pidfd = os.pidfd_open(process.pid)
-            opened.append(pidfd)
-            if group is not None:
-                group.add(process.pid)
-            _limit(process.pid, command, grouped=group is not None)
-            os.close(config_out)
-            opened.remove(config_out)
-            _write_all(config, keeper.config(report_in))
-        except BaseException as error:
-            process.kill()
-            process.wait()
-            if isinstance(error, BrokenPipeError):
-                words = os.read(stderr, READ_BYTES).decode(errors="replace").strip()
-                raise IsolationMissing(f"isolation failed: {words}", hint="overnight doctor") from error
-            if isinstance(error, OSError):
-                raise IsolationMissing(f"limits could not be set: {error}", hint="overnight doctor") from error
-            raise
+        for chance in reversed(range(_STARTS)):
+            config_out, config = pipe()
+            try:
+                process = subprocess.Popen(
+                    keeper.argv(config_out),
+                    stdin=stdin,
+                    stdout=stdout_in,
+                    stderr=stderr_in,
+                    pass_fds=(*keeper.fds, config_out, report_in),
+                    env={},
+                    cwd="/",
+                    start_new_session=True,
+                )
+            except OSError as error:
+                raise IsolationMissing(f"{keeper.argv(config_out)[0]} does not start: {error}") from error
+            try:
+                pidfd = os.pidfd_open(process.pid)
+                opened.append(pidfd)
+                if group is not None:
+                    group.add(process.pid)
+                _limit(process.pid, command, grouped=group is not None)
+                os.close(config_out)
+                opened.remove(config_out)
+                _write_all(config, keeper.config(report_in))
+                break
+            except BaseException as error:
+                process.kill()
+                process.wait()
+                if chance and isinstance(error, OSError) and process.returncode in _MEANT_FOR_US:
+                    continue
+                if isinstance(error, BrokenPipeError):
+                    raise IsolationMissing(f"isolation failed: {_said(stderr)}", hint="overnight doctor") from error
+                if isinstance(error, OSError):
+                    raise IsolationMissing(f"limits could not be set: {error}", hint="overnight doctor") from error
+                raise
         kept = (stdout, stderr, report, pidfd)
         return Child(process, stdout, stderr, report, pidfd)
     finally:
         for fd in opened:
             if fd not in kept:
                 os.close(fd)
+
+
+def _said(stderr: int) -> str:
+    """What a keeper that is gone has said; we hold the other end too, so reading must not wait for its end."""
+    os.set_blocking(stderr, False)
+    try:
+        return os.read(stderr, READ_BYTES).decode(errors="replace").strip()
+    except BlockingIOError:
+        return "no reason given"
 
 
 def _stdin(data: bytes) -> int:

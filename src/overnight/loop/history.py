@@ -178,6 +178,9 @@ class History:
         if kept and branch(info.run) not in self.repository.refs(branch(info.run)):
             changes.append(RefChange(branch(info.run), kept[-1].commit, None))
         self.repository.update_refs(changes)
+        if kept and (info.summary or {}).get("final") and f"refs/overnight/{info.run}/final" not in present:
+            self.commit_final(info.run, kept[-1], info.summary or {})
+            return len(changes) + 1
         return len(changes)
 
     def _has(self, commit: str) -> bool:

@@ -3,31 +3,26 @@
 import json
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anthropic
 import openai
 import pytest
 
 from overnight.models.gateway_keys import REVOKED_WITHIN_S
-from overnight.testing import ScriptedModels, call_tool, fail, say
-
-if TYPE_CHECKING:
-    from conftest import Running
-else:
-    Running = Any
+from overnight.testing import RunningGateway, ScriptedModels, call_tool, fail, say
 
 TOOL = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 
 
 @pytest.fixture
-def chat(gateway: Running) -> Iterator[openai.OpenAI]:
+def chat(gateway: RunningGateway) -> Iterator[openai.OpenAI]:
     with openai.OpenAI(base_url=f"{gateway.url}/v1", api_key=gateway.key("openai"), max_retries=0) as client:
         yield client
 
 
 @pytest.fixture
-def messages(gateway: Running) -> Iterator[anthropic.Anthropic]:
+def messages(gateway: RunningGateway) -> Iterator[anthropic.Anthropic]:
     with anthropic.Anthropic(base_url=gateway.url, api_key=gateway.key("anthropic"), max_retries=0) as client:
         yield client
 
@@ -71,6 +66,7 @@ def test_openai_chat_calls_tools(chat: openai.OpenAI, models: ScriptedModels, re
     models.script(call_tool("weather", {"city": "Łódź"}), say("sunny"))
     tools: Any = [{"type": "function", "function": {"name": "weather", "description": "now", "parameters": TOOL}}]
     said: list[Any] = [{"role": "user", "content": "weather in Łódź?"}]
+    message: Any
     if stream:
         with chat.chat.completions.stream(model=release, messages=said, tools=tools) as events:
             message = events.get_final_completion().choices[0].message
@@ -117,6 +113,7 @@ def test_anthropic_messages_call_tools(
     models.script(call_tool("weather", {"city": "Łódź"}, "let me look"), say("sunny"))
     tools: Any = [{"name": "weather", "description": "now", "input_schema": TOOL}]
     said: list[Any] = [{"role": "user", "content": "weather in Łódź?"}]
+    answer: Any
     if stream:
         with messages.messages.stream(model=release, max_tokens=99, messages=said, tools=tools) as events:
             answer = events.get_final_message()
@@ -159,7 +156,7 @@ def test_openai_responses(chat: openai.OpenAI, models: ScriptedModels, release: 
     assert "21 degrees" in json.dumps(models.requests[-1].body)
 
 
-def test_openai_embeddings(chat: openai.OpenAI, models: ScriptedModels, gateway: Running) -> None:
+def test_openai_embeddings(chat: openai.OpenAI, models: ScriptedModels, gateway: RunningGateway) -> None:
     answer = chat.embeddings.create(model="author", input=["one", "three"], encoding_format="float")
     assert [len(item.embedding) for item in answer.data] == [3, 3]
     (call,) = gateway.calls()
@@ -196,16 +193,14 @@ def test_failures_of_one_format_do_not_leak_into_the_other(
     chat: openai.OpenAI,
     messages: anthropic.Anthropic,
     models: ScriptedModels,
-    gateway: Running,
+    gateway: RunningGateway,
     status: int,
     ours: type[openai.APIStatusError],
     theirs: type[anthropic.APIStatusError],
     release: str,
     stream: bool,
 ) -> None:
-    from dataclasses import replace
-
-    gateway.releases(**{release: replace(gateway.settings.models[release], attempts=1)})
+    gateway.change(release, attempts=1)
     models.script(fail(status, "the provider's words"), fail(status, "the provider's words"))
     with pytest.raises(ours, match="the provider's words") as openais:
         chat.chat.completions.create(model=release, messages=[{"role": "user", "content": "x"}], stream=stream)
@@ -219,7 +214,7 @@ def test_failures_of_one_format_do_not_leak_into_the_other(
 
 
 def test_a_stream_that_fails_midway_fails_for_the_client(
-    chat: openai.OpenAI, messages: anthropic.Anthropic, models: ScriptedModels, gateway: Running
+    chat: openai.OpenAI, messages: anthropic.Anthropic, models: ScriptedModels, gateway: RunningGateway
 ) -> None:
     models.script(say("one two three four", error_after=3), say("one two three four", breaks_after=5))
     with pytest.raises(openai.APIError):
@@ -234,7 +229,7 @@ def test_a_stream_that_fails_midway_fails_for_the_client(
     assert all(call["estimated"] and call["cost_nano"] > 0 for call in gateway.calls()), "what was made is charged"
 
 
-def test_a_key_is_needed_and_can_be_revoked(gateway: Running, models: ScriptedModels) -> None:
+def test_a_key_is_needed_and_can_be_revoked(gateway: RunningGateway, models: ScriptedModels) -> None:
     key = gateway.key()
     for wrong in ("", "sk-something", key[:-1] + ("a" if key[-1] != "a" else "b"), f"{key} "[:-2]):
         with (

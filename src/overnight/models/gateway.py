@@ -14,15 +14,17 @@ from typing import Any, Final, Protocol
 
 from overnight.core.errors import NotFound, OvernightError
 from overnight.models.budget import Budget
+from overnight.models.cache import AnswerCache, Cached, name_of
 from overnight.models.gateway_call import Call, Kept, note_input
 from overnight.models.gateway_conversation import Conversations
-from overnight.models.gateway_exchange import GONE, JSON, Exchange, Parts, end_call
+from overnight.models.gateway_exchange import EVENTS, GONE, JSON, Exchange, Parts, end_call
 from overnight.models.gateway_http import HttpServer, Reply, Request
 from overnight.models.gateway_keys import Key, Keys
 from overnight.models.gateway_recorder import Recorder
-from overnight.models.release import Releases
+from overnight.models.release import Release, Releases
 from overnight.models.settings import ModelSettings
 from overnight.models.upstream import Failure, Upstreams
+from overnight.models.usage import Usage
 from overnight.models.wire import WIRES, BadRequest, Wire
 from overnight.models.wire.errors import ErrorKind
 from overnight.models.wire.fields import to_json
@@ -54,6 +56,7 @@ class Gateway:
         self._recorder = Recorder(store.database.path)
         self._upstreams = Upstreams()
         self._conversations = Conversations()
+        self._cache = AnswerCache()
         database = self._recorder.database
         self._parts = Parts(self._upstreams, self._recorder, Budget(database), Kept(store.through(database)))
         self._server = HttpServer(self.serve)
@@ -122,7 +125,7 @@ class Gateway:
             call.span.attributes[names.CANDIDATES] = [release.name for release in candidates]
         failure: Failure | None
         try:
-            failure = await Exchange(self._parts, releases, call, reply).run(candidates)
+            failure = await self._answer(call, reply, releases, candidates)
         except OvernightError as problem:
             failure = Failure("internal", 503, problem.message)
         except asyncio.CancelledError:
@@ -138,6 +141,45 @@ class Gateway:
             if failure.retry_after_s is not None:
                 headers["retry-after"] = str(max(1, round(failure.retry_after_s + 0.5)))
             _refuse(reply, wire, failure.kind, failure.status, failure.message, headers)
+
+    async def _answer(self, call: Call, reply: Reply, releases: Releases, candidates: list[Release]) -> Failure | None:
+        kept_s, together = call.tenant.cache, call.tenant.coalesce
+        exchange = Exchange(self._parts, releases, call, reply)
+        if kept_s is None and not together:
+            return await exchange.run(candidates)
+        name = name_of(call.key.tenant, call.wire.name, candidates[0], call.body)
+        again = self._cache.get(name, kept_s or 0.0)
+        running = self._cache.running(name) if together and again is None else None
+        if running is not None:
+            again = await asyncio.shield(running)
+        if again is not None:
+            await self._again(call, reply, candidates[0], again)
+            return None
+        answer: Cached | None = None
+        first = together and self._cache.begin(name)
+        reply.copy = []
+        try:
+            failure = await exchange.run(candidates)
+            if failure is None and call.span.status == "ok":
+                answer = Cached(EVENTS if call.request.stream else JSON["content-type"], b"".join(reply.copy))
+                if kept_s is not None:
+                    self._cache.put(name, answer)
+            return failure
+        finally:
+            if first:
+                self._cache.end(name, answer)
+
+    async def _again(self, call: Call, reply: Reply, release: Release, answer: Cached) -> None:
+        call.span.attributes[names.CACHE] = "hit"
+        call.span.attributes[names.COST_USD] = 0.0
+        end_call(call, None, None)
+
+        def write() -> None:
+            self._parts.kept.settled(call, release, call.span, Usage(), 0.0, "cached")
+            self._parts.kept.said(call)
+
+        await self._recorder.submit(write)
+        reply.send(200, answer.body, {"content-type": answer.content_type, "x-overnight-cache": "hit"})
 
     async def _understood(self, request: Request, wire: Wire, key: Key) -> Call:
         body = _parsed(request.body)

@@ -31,6 +31,7 @@ from overnight.models.wire.neutral import Ask, BadRequest, Collector, words_of
 from overnight.trace import names
 from overnight.trace.span import Span
 
+EVENTS = "text/event-stream; charset=utf-8"
 JSON = {"content-type": "application/json"}
 
 
@@ -292,9 +293,8 @@ class Exchange:
         return self._parts.recorder.submit(write)
 
     def _headers(self, release: Release, span: Span) -> dict[str, str]:
-        kind = "text/event-stream; charset=utf-8" if self._call.request.stream else "application/json"
         headers = {
-            "content-type": kind,
+            "content-type": EVENTS if self._call.request.stream else JSON["content-type"],
             "x-overnight-trace": span.place.trace_id,
             "x-overnight-release": release.name,
             "cache-control": "no-store",

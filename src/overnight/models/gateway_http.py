@@ -45,11 +45,15 @@ class Reply:
         self._chunked = chunked
         self.started = False
         self.ended = False
+        self.copy: list[bytes] | None = None
+        """Where a list is put here, what is sent as the body is appended to it."""
 
     def send(self, status: int, body: bytes, headers: Mapping[str, str] | None = None) -> None:
         """The whole reply."""
         assert not self.started
         self.started = self.ended = True
+        if self.copy is not None:
+            self.copy.append(body)
         head = self._head(status, headers or {}) + b"content-length: %d\r\n\r\n" % len(body)
         self._connection.write(head + body)
 
@@ -64,6 +68,8 @@ class Reply:
     async def write(self, piece: bytes) -> None:
         """Send a piece; waits while the client reads slower than it is written."""
         if piece:
+            if self.copy is not None:
+                self.copy.append(piece)
             self._connection.write(b"%x\r\n%b\r\n" % (len(piece), piece) if self._chunked else piece)
             if self._connection.writable is not None:
                 await self._connection.writable

@@ -7,7 +7,8 @@ with ScriptedModels(say("hello")) as models:
     models.requests[0].body   # what arrived
 """
 
+from overnight.testing.gateway import RunningGateway
 from overnight.testing.models import Received, ScriptedModels
 from overnight.testing.script import Scripted, call_tool, fail, say
 
-__all__ = ["Received", "Scripted", "ScriptedModels", "call_tool", "fail", "say"]
+__all__ = ["Received", "RunningGateway", "Scripted", "ScriptedModels", "call_tool", "fail", "say"]

@@ -50,7 +50,9 @@ _ACCOUNT = re.compile(r"\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]){10,30}\b")
 # Every link, address and account number has one of these; most messages have none, and need not be cut into tokens.
 _MAY_LINK = re.compile(r"@|://|www\.|\w\.[a-z]{2}|(?-i:[A-Z]{2}\d\d ?[A-Z0-9])", re.IGNORECASE)
 _DOT_WORD = re.compile(r"dot|[\[({]\s*\.", re.IGNORECASE)
-_SPELT_DOT = re.compile(r"\s*(?:[\[({]\s*(?:dot|\.)\s*[\])}]|\bdot\b)\s*", re.IGNORECASE)
+_SPELT_DOT = re.compile(
+    rf"\s*(?:[\[({{]\s*(?:dot|\.)\s*[\])}}]|\bdot(?=\s+(?:{'|'.join(sorted(_LINKED))})\b))\s*", re.IGNORECASE
+)
 _TWO_DIGITS = re.compile(r"\d\d")
 _INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]")
 # "www.example.org.They said": a sentence that begins without a space after an address.

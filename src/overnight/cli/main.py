@@ -28,9 +28,12 @@ COMMANDS = {
     "inbox": ("inbox:inbox", "What waits for a person."),
     "approve": ("inbox:approve", "Say yes to an item of the inbox."),
     "deny": ("inbox:deny", "Say no to an item of the inbox."),
+    "ask": ("ask:ask", "Answer a prompt at the lowest tier that can."),
+    "model": ("model:model", "Which models there are, and where a prompt would go."),
     "gateway": ("gateway:gateway", "Serve models to any client, within budgets, on record."),
     "trace": ("trace:trace", "What was done, by whom, with which words, and what it cost."),
     "usage": ("usage:usage", "Calls, tokens and money by tenant, agent, model or run."),
+    "approver": ("credential:approver", "Who approves here."),
     "audit": ("audit:audit", "The journal: read, verify, roll back."),
 }
 

@@ -15,8 +15,9 @@ from overnight.core.clock import format_duration, parse_duration_s
 from overnight.core.errors import UsageError
 from overnight.loop.findings import number, signed
 from overnight.loop.night import Limits
+from overnight.loop.place import Isolation
 from overnight.loop.progress import Watch
-from overnight.loop.start import Isolation, Options
+from overnight.loop.start import Options
 from overnight.workspace import night
 from overnight.workspace.workspace import Workspace
 

@@ -16,7 +16,8 @@ from overnight.loop.judge.judge import Judge
 from overnight.loop.knobs import find_all_knobs
 from overnight.loop.measured import Measured
 from overnight.loop.night import judge_settings
-from overnight.loop.start import Isolation, check_files, share_cpus
+from overnight.loop.place import Isolation
+from overnight.loop.start import check_files, share_cpus
 from overnight.sandbox import open_sandbox
 from overnight.store.git import Repository
 from overnight.store.snapshot import snapshot

@@ -14,8 +14,7 @@ from pathlib import Path
 from overnight.core.errors import ArenaError
 from overnight.loop.arena import Arena
 from overnight.loop.commands import arguments
-from overnight.loop.evaluation import INSIDE
-from overnight.loop.measured import Environment
+from overnight.loop.measured import INSIDE, Environment
 from overnight.sandbox import Command, Limits, Mount, Sandbox
 
 SETUP_TIMEOUT_S = 3600.0

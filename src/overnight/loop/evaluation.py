@@ -15,7 +15,7 @@ from overnight.loop import metrics
 from overnight.loop.arena import Paths
 from overnight.loop.commands import arguments
 from overnight.loop.experiment import Outcome
-from overnight.loop.measured import Measured
+from overnight.loop.measured import INSIDE, Measured
 from overnight.sandbox import Command, Finished, Limits, Mount
 from overnight.store.git import Files
 from overnight.store.git_checkout import checkout
@@ -23,7 +23,6 @@ from overnight.store.git_checkout import checkout
 if TYPE_CHECKING:
     from overnight.loop.evaluate import Evaluator
 
-INSIDE = "/arena"
 RESULTS = "/overnight"
 OUTPUT_LIMIT_BYTES = 512 * 1024 * 1024
 ERROR_TAIL_CHARACTERS = 2000

@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Iterator
 
 from overnight.core.errors import UsageError
-from overnight.loop.start import Place
+from overnight.loop.place import Place
 
 
 @contextlib.contextmanager

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from overnight.loop.experiment import Experiment, RunInfo
+from overnight.loop.place import find_folder
 from overnight.loop.record import Record, encode_measurement
-from overnight.loop.start import find_folder
 from overnight.store.git import Repository
 
 

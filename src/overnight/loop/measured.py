@@ -8,6 +8,9 @@ from pathlib import Path
 from overnight.loop.experiment import Outcome
 from overnight.sandbox import Mount
 
+INSIDE = "/arena"
+"""Where a sandbox that can remap shows a checkout."""
+
 
 @dataclass(frozen=True)
 class Measured:

@@ -17,7 +17,7 @@ from overnight.kernel.session import Principal, Session
 from overnight.kernel.tool import Argument, ToolSpec
 from overnight.kernel.tool_code import ToolCode
 from overnight.loop.arena import PROGRAM, Arena
-from overnight.loop.authors.command import CommandSettings
+from overnight.loop.authors.settings import CommandSettings
 
 FAMILY = "artifact"
 WRITE = ToolSpec(

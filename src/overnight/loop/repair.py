@@ -5,8 +5,8 @@ from pathlib import Path
 
 from overnight.loop.arena import PROGRAM
 from overnight.loop.history import History, branch
+from overnight.loop.place import find_folder
 from overnight.loop.record import Record
-from overnight.loop.start import find_folder
 from overnight.store.blobs import Blobs
 from overnight.store.git import Repository
 

@@ -2,18 +2,19 @@
 
 import os
 import threading
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from overnight.core import schema
 from overnight.core.errors import ArenaError, OvernightError, SettingsError, UsageError
 from overnight.loop import arena as arenas
 from overnight.loop.arena import PROGRAM, Arena
 from overnight.loop.authors.base import Author
-from overnight.loop.authors.command import CommandAuthor, CommandSettings
+from overnight.loop.authors.command import CommandAuthor
 from overnight.loop.authors.search import SearchAuthor
+from overnight.loop.authors.settings import CommandSettings
 from overnight.loop.engine import LocalEngine
 from overnight.loop.environment import prepare
 from overnight.loop.evaluate import Evaluator
@@ -23,36 +24,14 @@ from overnight.loop.judge.judge import Judge
 from overnight.loop.measured import Environment
 from overnight.loop.night import Limits, Night, judge_settings, new_secret
 from overnight.loop.passage import Passage
+from overnight.loop.place import Isolation, Place, Say, arena_name
 from overnight.loop.progress import Watch
 from overnight.loop.record import Record
 from overnight.loop.restore import restore
 from overnight.sandbox import Sandbox, open_sandbox
 from overnight.store.blobs import Blobs
-from overnight.store.database import Database
 from overnight.store.git import Files, Repository
 from overnight.store.snapshot import OURS, snapshot
-
-Isolation = Literal["auto", "bwrap", "landlock", "none"]
-Say = Callable[[str], None]
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where runs are kept.
-
-    Attributes:
-        workspace: folder with MEMORY.md.
-        state: its `.overnight/`.
-        database: of that state.
-        key: of this workspace's own, for deriving seeds; never shown to authors.
-        authors: `[authors.NAME]` of the settings.
-    """
-
-    workspace: Path
-    state: Path
-    database: Database
-    key: bytes
-    authors: Mapping[str, CommandSettings] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -341,24 +320,3 @@ def share_cpus(slots: int) -> list[frozenset[int] | None]:
     if slots == 1 or each == 0:
         return [None] * slots
     return [frozenset(mine[slot * each : (slot + 1) * each]) for slot in range(slots)]
-
-
-def arena_name(workspace: Path, folder: Path) -> str:
-    """How the record names an arena: its path in the workspace, or in full if it lies outside."""
-    try:
-        inside = folder.relative_to(workspace)
-    except ValueError:
-        return str(folder)
-    return str(inside) if inside.parts else folder.name
-
-
-def find_folder(workspace: Path, name: str) -> Path:
-    """The folder of an arena that the record names.
-
-    Raises:
-        ArenaError: it has gone.
-    """
-    for folder in (workspace / name, Path(name), workspace):
-        if (folder / PROGRAM).is_file() and (folder != workspace or workspace.name == name):
-            return folder.resolve()
-    raise ArenaError(f"the arena {name!r} is not in {workspace} any more", hint="move it back, then try again")

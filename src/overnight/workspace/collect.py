@@ -9,7 +9,7 @@ from pathlib import Path
 from overnight.core.errors import ArenaError
 from overnight.loop.experiment import RunInfo
 from overnight.loop.history import reference
-from overnight.loop.start import find_folder
+from overnight.loop.place import find_folder
 from overnight.store.git import Repository
 from overnight.store.git_prune import cost_bytes, prune
 from overnight.workspace.workspace import Workspace

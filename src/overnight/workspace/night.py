@@ -8,10 +8,11 @@ from overnight.core.errors import NotFound, UsageError
 from overnight.core.ids import check_run_name, run_name
 from overnight.loop import arena as arenas
 from overnight.loop.holding import holding, sweep
+from overnight.loop.place import Say, find_folder
 from overnight.loop.progress import Watch
 from overnight.loop.report.write import write_report
 from overnight.loop.run import Loop
-from overnight.loop.start import Options, Say, began_with, begin, find_folder, take_up
+from overnight.loop.start import Options, began_with, begin, take_up
 from overnight.workspace.trusting import Grounds
 from overnight.workspace.workspace import Workspace
 

@@ -4,15 +4,20 @@ import contextlib
 import os
 from pathlib import Path
 
-from overnight.kernel.keys import config_folder
-
 KEPT = 20
+
+
+def _place() -> Path:
+    # Imported late: it brings the cryptography that most commands do without.
+    from overnight.kernel.keys import config_folder
+
+    return config_folder() / "recent"
 
 
 def folders() -> list[Path]:
     """Workspaces, the one used last first."""
     try:
-        lines = (config_folder() / "recent").read_text("utf-8").splitlines()
+        lines = _place().read_text("utf-8").splitlines()
     except (OSError, UnicodeDecodeError):
         return []
     return [Path(line) for line in lines if line]
@@ -24,8 +29,8 @@ def remember(folder: Path) -> None:
     if any("\n" in str(item) for item in kept):
         return
     with contextlib.suppress(OSError):
-        place = config_folder()
-        place.mkdir(mode=0o700, parents=True, exist_ok=True)
-        scratch = place / f"recent.{os.getpid()}"
+        place = _place()
+        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        scratch = place.with_name(f"recent.{os.getpid()}")
         scratch.write_text("".join(f"{item}\n" for item in kept), "utf-8")
-        scratch.replace(place / "recent")
+        scratch.replace(place)

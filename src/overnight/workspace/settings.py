@@ -11,8 +11,9 @@ from typing import Any
 from overnight.core import schema
 from overnight.core.clock import parse_duration_s
 from overnight.core.errors import SettingsError, UsageError
-from overnight.loop.authors.command import CommandSettings
-from overnight.loop.start import Isolation
+from overnight.loop.authors.settings import CommandSettings
+from overnight.loop.place import Isolation
+from overnight.models.router_settings import RouterSettings
 from overnight.models.settings import GatewaySettings, ProviderSettings, ReleaseSettings
 
 FILE = "overnight.toml"
@@ -73,6 +74,7 @@ class Settings:
     providers: Mapping[str, ProviderSettings] = field(default_factory=dict)
     models: Mapping[str, ReleaseSettings] = field(default_factory=dict)
     gateway: GatewaySettings = field(default_factory=GatewaySettings)
+    router: RouterSettings = field(default_factory=RouterSettings)
 
 
 @dataclass(frozen=True)
@@ -113,6 +115,7 @@ def load(folder: Path, environment: Mapping[str, str] | None = None, text: str |
         "sandbox": SandboxSettings,
         "retention": RetentionSettings,
         "gateway": GatewaySettings,
+        "router": RouterSettings,
     }
     for section, kind in sections.items():
         table = data.get(section, {})

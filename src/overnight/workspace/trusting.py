@@ -19,7 +19,8 @@ from overnight.kernel.trust import Trust, Waiting
 from overnight.loop import arena as arenas
 from overnight.loop.arena import PROGRAM, Arena
 from overnight.loop.passage import FAMILY, Passage, rules
-from overnight.loop.start import Say, command_settings
+from overnight.loop.place import Say
+from overnight.loop.start import command_settings
 from overnight.workspace import settings
 from overnight.workspace.workspace import Workspace
 

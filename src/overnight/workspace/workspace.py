@@ -7,8 +7,8 @@ from functools import cached_property
 from pathlib import Path
 
 from overnight.core.errors import NotFound, UsageError
+from overnight.loop.place import Place
 from overnight.loop.record import Record
-from overnight.loop.start import Place
 from overnight.store.blobs import Blobs
 from overnight.store.database import Database
 from overnight.workspace import recent, settings

@@ -10,47 +10,21 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from overnight.core import schema
-from overnight.core.clock import parse_duration_s
 from overnight.core.escape import visible
 from overnight.loop import scope
 from overnight.loop.arena import Paths
 from overnight.loop.authors.base import Brief, Proposal
+from overnight.loop.authors.settings import CommandSettings
 from overnight.loop.commands import arguments
-from overnight.loop.evaluation import INSIDE
-from overnight.loop.measured import Environment
+from overnight.loop.measured import INSIDE, Environment
 from overnight.sandbox import Command, Finished, Limits, Mount, Sandbox
 
 CONTEXT = "/overnight"
 RECENT = 40
 _HYPOTHESIS_CHARACTERS = 2000
-
-
-@dataclass(frozen=True)
-class CommandSettings:
-    """`[authors.NAME]` of overnight.toml.
-
-    Attributes:
-        command: run as it stands, without a shell where it needs none.
-        timeout: for one proposal, seconds in the end; `10m` by default.
-        hosts: `name` or `name:port` it may reach by HTTP(S); nothing else is reachable.
-        network: the whole network instead; false by default.
-        environment: names of our own environment variables it gets, such as an API key's.
-        mounts: folders or files of this machine it sees, read-only, at their own paths.
-        memory_bytes: for all its processes together.
-    """
-
-    command: str
-    timeout: float = field(default=600.0, metadata=schema.parsed_by(parse_duration_s))
-    hosts: tuple[str, ...] = ()
-    network: bool = False
-    environment: tuple[str, ...] = ()
-    mounts: tuple[str, ...] = ()
-    memory_bytes: int = 4 * 1024**3
 
 
 class CommandAuthor:

@@ -4,11 +4,11 @@ from pathlib import Path
 from typing import Any
 
 from overnight.core.errors import ArenaError, OvernightError, StoreError
+from overnight.loop.place import find_folder
 from overnight.loop.record import Record
 from overnight.loop.report.chart import svg
 from overnight.loop.report.page import page
 from overnight.loop.report.reading import before_merging
-from overnight.loop.start import find_folder
 from overnight.loop.summary import summarise
 from overnight.store.git import Repository
 

@@ -1,0 +1,57 @@
+"""Where runs are kept, and where the arenas are that the record names."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from overnight.core.errors import ArenaError
+from overnight.loop.arena import PROGRAM
+from overnight.loop.authors.settings import CommandSettings
+from overnight.store.database import Database
+
+Isolation = Literal["auto", "bwrap", "landlock", "none"]
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where runs are kept.
+
+    Attributes:
+        workspace: folder with MEMORY.md.
+        state: its `.overnight/`.
+        database: of that state.
+        key: of this workspace's own, for deriving seeds; never shown to authors.
+        authors: `[authors.NAME]` of the settings.
+    """
+
+    workspace: Path
+    state: Path
+    database: Database
+    key: bytes
+    authors: Mapping[str, CommandSettings] = field(default_factory=dict)
+
+
+def arena_name(workspace: Path, folder: Path) -> str:
+    """How the record names an arena: its path in the workspace, or in full if it lies outside."""
+    try:
+        inside = folder.relative_to(workspace)
+    except ValueError:
+        return str(folder)
+    return str(inside) if inside.parts else folder.name
+
+
+def find_folder(workspace: Path, name: str) -> Path:
+    """The folder of an arena that the record names.
+
+    Raises:
+        ArenaError: it has gone.
+    """
+    for folder in (workspace / name, Path(name)):
+        if folder.is_absolute() and (folder / PROGRAM).is_file():
+            return folder.resolve()
+    # An arena that is its own workspace is recorded by its folder's name, and folders are renamed.
+    if "/" not in name and (workspace / PROGRAM).is_file():
+        return workspace.resolve()
+    raise ArenaError(f"the arena {name!r} is not in {workspace} any more", hint="move it back, then try again")

@@ -69,6 +69,22 @@ def test_inner_layers_only_narrow() -> None:
     assert verdict([layer(ALLOW), layer(Rule("deny", tools=("*",)), folder="src")], path="src/x") == "deny"
 
 
+def test_deleting_a_folder_is_deleting_what_is_below_it() -> None:
+    delete = ToolSpec("files.delete", "destructive", (Argument("path", kind="path"),), reversible=True)
+    allow = Rule("allow", tools=("*",), arguments={"path": Constraint(under=("docs",), not_under=("docs/keep/x",))})
+    deny = Rule("deny", tools=("*",), arguments={"path": Constraint(under=("docs/law",))})
+    assert verdict([layer(allow)], spec=delete, path="docs/old") == "allow"
+    for path in ("docs", "docs/keep", "docs/keep/x/y"):
+        assert verdict([layer(allow)], spec=delete, path=path) == "deny"
+    assert verdict([layer(allow)], spec=READ, path="docs/keep") == "allow"
+    assert verdict([layer(ALLOW, deny)], spec=delete, path="docs") == "deny"
+    assert verdict([layer(ALLOW, deny)], spec=delete, path=".") == "deny"
+    assert verdict([layer(ALLOW, deny)], spec=delete, path="src") == "allow"
+    nested = layer(Rule("deny", tools=("*",)), folder="docs/law")
+    assert verdict([layer(ALLOW), nested], spec=delete, path="docs") == "deny"
+    assert verdict([layer(ALLOW), nested], spec=READ, path="docs") == "allow"
+
+
 def test_an_agents_own_file_narrows_it_and_its_sub_agents() -> None:
     layers = [layer(Rule("allow", agents=("*",), tools=("*",))), layer(Rule("ask", tools=("files.*",)), agent="a")]
     assert verdict(layers, "a") == "ask"
@@ -123,7 +139,7 @@ RULES = st.builds(
     agents=st.sampled_from([("*",), ("a",), ("a/*",), ("a", "a/*"), ("a/b",)]),
     tools=st.sampled_from([("*",), ("files.*",), ("files.read",), ("files.write",)]),
     arguments=st.sampled_from([{}, DOCS, {"path": Constraint(under=("docs/a", "src"), not_under=(".env",))}]),
-)  # type: ignore[arg-type]
+)
 PATHS = st.sampled_from(["docs/x", "docs/a/.env", "src/y", "etc", ".env"])
 STRICTNESS = {"allow": 0, "ask": 1, "deny": 2}
 

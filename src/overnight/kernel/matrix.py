@@ -44,7 +44,7 @@ class Ruling:
 class _Compiled:
     """A rule with its conditions bound to one tool's arguments."""
 
-    __slots__ = ("bounded", "carries", "conditions", "impossible", "rule", "ruling")
+    __slots__ = ("bounded", "carries", "conditions", "impossible", "rule", "ruling", "sweeps")
 
     def __init__(self, rule: Rule, spec: ToolSpec) -> None:
         known = spec.by_name
@@ -52,6 +52,7 @@ class _Compiled:
         self.conditions: tuple[tuple[str, Kind, Constraint], ...] = tuple(
             (name, known[name].kind, constraint) for name, constraint in rule.arguments.items() if name in known
         )
+        self.sweeps = spec.effect == "destructive"  # deleting a folder deletes what is below it
         self.impossible = len(self.conditions) < len(rule.arguments)
         self.bounded = frozenset(name for name, kind, constraint in self.conditions if constraint.bounds(kind))
         self.carries = {name: c.carries for name, _, c in self.conditions if c.carries is not None}
@@ -67,6 +68,8 @@ class _Compiled:
             label = origins[name].label if name in origins else "untrusted"
             if not constraint.allows(arguments[name], kind, label):
                 return False
+            if self.sweeps and kind == "path" and _above(arguments[name], constraint.not_under):
+                return False
         return True
 
     def catches(self, arguments: Mapping[str, Json], origins: Mapping[str, Origin]) -> bool:
@@ -75,7 +78,9 @@ class _Compiled:
             if name not in arguments:
                 continue
             label = origins[name].label if name in origins else "untrusted"
-            if not constraint.catches(arguments[name], kind, label):
+            if constraint.catches(arguments[name], kind, label):
+                continue
+            if not (self.sweeps and kind == "path" and _above(arguments[name], constraint.under)):
                 return False
         return True
 
@@ -291,12 +296,23 @@ def _grouped(rules: Sequence[Rule], spec: ToolSpec) -> tuple[_Group, ...]:
         by_argument.setdefault(next(places, ""), []).append(rule)
     groups = []
     for name, members in by_argument.items():
-        if len(members) < 2 or not name:
+        if len(members) < 2 or not name or spec.effect == "destructive":
             groups.append(_Group("", "text", Constraint(), tuple(_Compiled(rule, spec) for rule in members)))
             continue
         anywhere = Constraint(under=tuple(base for rule in members for base in rule.arguments[name].under))
         groups.append(_Group(name, spec.by_name[name].kind, anywhere, tuple(_Compiled(rule, spec) for rule in members)))
     return tuple(groups)
+
+
+def _above(value: Json, bases: Sequence[str]) -> bool:
+    """Whether something that a rule names lies below a path, or may."""
+    for path in value if isinstance(value, list | tuple) else (value,):
+        if not isinstance(path, str) or (path == "." and bases):
+            return True
+        folded = path.casefold().rstrip("/") + "/"
+        if any(base.casefold().startswith(folded) for base in bases):
+            return True
+    return False
 
 
 def _touches(folder: str, spec: ToolSpec, arguments: Mapping[str, Json]) -> bool:
@@ -305,6 +321,8 @@ def _touches(folder: str, spec: ToolSpec, arguments: Mapping[str, Json]) -> bool
             continue
         for path in value if isinstance(value, list | tuple) else (value,):
             if not isinstance(path, str) or path == folder or path.startswith(folder + "/"):
+                return True
+            if spec.effect != "read" and _above(path, (folder,)):
                 return True
     return False
 

@@ -8,7 +8,7 @@ goes wrong on the way is a denial.
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from overnight.core.errors import UsageError
 from overnight.core.escape import visible
@@ -132,6 +132,12 @@ class Decider:
                 origins[name] = Origin(label, origins[name].confidentiality, "simulated")
         suspect = self._suspect(spec, history.provenance, final, origins, simulate or {})
         ruling = self.policy.matrix.rule(principal, spec, final, origins, frozenset(suspect) if suspect else _NOTHING)
+        if ruling.verdict == "allow" and not suspect and not ruling.narrow and self._plain(history, spec, plan):
+            reasons = _allowed(ruling.rule, ruling.why)
+            agent = principal.agent
+            return Decision(
+                "allow", ruling.rule, reasons, spec.id, spec.version, agent, final, origins, self.policy.hash
+            )
         found: list[tuple[Verdict, str, Reason]] = []
         if ruling.verdict != "allow":
             found.append((ruling.verdict, ruling.rule, _ruling_reason(ruling, principal, spec)))
@@ -151,17 +157,25 @@ class Decider:
         if found:
             found.sort(key=lambda item: -_SEVERITY[item[0]])
             verdict, rule = found[0][0], found[0][1]
-        reasons = [item[2] for item in found]
+        said_why = [item[2] for item in found]
         if ruling.narrow and verdict != "deny":
             narrowed, said = _narrowed(spec, final, ruling.narrow)
             if said:
                 final = narrowed
                 verdict = "narrow" if verdict == "allow" else verdict
-                reasons.append(Reason("narrowed", said))
-        if not reasons:
-            reasons.append(Reason("allowed", ruling.why or f"the rule at {ruling.rule} allows it"))
+                said_why.append(Reason("narrowed", said))
+        reasons = tuple(said_why) or _allowed(ruling.rule, ruling.why)
         return Decision(
-            verdict, rule, tuple(reasons), spec.id, spec.version, principal.agent, final, origins, self.policy.hash
+            verdict, rule, reasons, spec.id, spec.version, principal.agent, final, origins, self.policy.hash
+        )
+
+    def _plain(self, history: History, spec: ToolSpec, plan: Plan | None) -> bool:
+        """Whether nothing but the matrix and the origins can object: the common case, which pays for nothing more."""
+        return (
+            plan is None
+            and history.provenance.peak == "public"
+            and not self.policy.combinations
+            and spec.effect != "destructive"
         )
 
     def _origins(
@@ -258,6 +272,11 @@ class Decider:
         return Decision(
             "deny", "default", reasons, name, version, principal.agent, dict(arguments), {}, self.policy.hash
         )
+
+
+@lru_cache(maxsize=1024)
+def _allowed(rule: str, why: str) -> tuple[Reason, ...]:
+    return (Reason("allowed", why or f"the rule at {rule} allows it"),)
 
 
 def _ruling_reason(ruling: Ruling, principal: Principal, spec: ToolSpec) -> Reason:

@@ -49,7 +49,6 @@ _BARE_HOST = re.compile(r"(?:[a-z0-9-]+\.)+([a-z]{2,})(?:[/:].*)?", re.IGNORECAS
 _ACCOUNT = re.compile(r"\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]){10,30}\b")
 # Every link, address and account number has one of these; most messages have none, and need not be cut into tokens.
 _MAY_LINK = re.compile(r"@|://|www\.|\w\.[a-z]{2}|(?-i:[A-Z]{2}\d\d ?[A-Z0-9])", re.IGNORECASE)
-_DOT_WORD = re.compile(r"dot|[\[({]\s*\.", re.IGNORECASE)
 _SPELT_DOT = re.compile(
     rf"\s*(?:[\[({{]\s*(?:dot|\.)\s*[\])}}]|\bdot(?=\s+(?:{'|'.join(sorted(_LINKED))})\b))\s*", re.IGNORECASE
 )
@@ -131,7 +130,9 @@ def _as_read(text: str) -> str:
         text = unquote(text)
     if "&" in text:
         text = html.unescape(text)
-    return _SPELT_DOT.sub(".", text) if _DOT_WORD.search(text) else text
+    if "dot" in text.lower() or "[" in text or "(" in text or "{" in text:
+        text = _SPELT_DOT.sub(".", text)
+    return text
 
 
 def links_in(text: str) -> list[tuple[Literal["url", "recipient", "account"], str]]:

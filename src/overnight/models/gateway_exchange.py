@@ -182,7 +182,7 @@ class Exchange:
         except asyncio.CancelledError:
             self._settling(release, held, span, self._used(collector), "cancelled", GONE)
             raise
-        usage = collector.usage or self._used(collector)
+        usage = self._used(collector)
         note_output(call, span, collector.answer, usage)
         await self._settle(release, held, span, usage, "ok", None)
         await streaming.finish()
@@ -191,7 +191,7 @@ class Exchange:
     def _used(self, collector: Collector) -> Usage:
         """What an answer that wasn't finished, or that says nothing of it, has used."""
         reported = collector.usage or Usage()
-        if collector.finish is not None and reported.output:
+        if collector.finish is not None and collector.usage is not None and not reported.estimated:
             return reported
         written = estimate_tokens(collector.written)
         into = reported.input or self._call.size.expected

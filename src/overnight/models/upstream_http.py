@@ -91,10 +91,10 @@ class HttpClient:
             connection, fresh = await self._connection(target, limits.connect_s)
             try:
                 await connection.ask(data, limits.first_s)
-            except ConnectionFailed:
+            except ConnectionFailed as problem:
                 connection.close()
                 # A kept connection that the host had closed meanwhile never carried the request.
-                if fresh or connection.heard:
+                if fresh or connection.heard or isinstance(problem, TimedOut):
                     raise
                 continue
             except BaseException:

@@ -62,6 +62,7 @@ class ScriptedModels:
 
     Attributes:
         requests: what arrived, in order.
+        otherwise: decides the reply when the script is at its end; may be changed.
         gone: how many clients went away before their answer was complete.
     """
 
@@ -70,7 +71,7 @@ class ScriptedModels:
         self.gone = 0
         self.url = ""
         self._script = list(script)
-        self._otherwise = otherwise
+        self.otherwise = otherwise
         self._port = port
         self._ready = threading.Event()
         self._failed: BaseException | None = None
@@ -119,7 +120,7 @@ class ScriptedModels:
             return
         received = Received(request.path, request.headers, json.loads(request.body))
         self.requests.append(received)
-        scripted = self._script.pop(0) if self._script else self._otherwise(received)
+        scripted = self._script.pop(0) if self._script else self.otherwise(received)
         try:
             await self._play(path, received, scripted, reply)
         except asyncio.CancelledError:

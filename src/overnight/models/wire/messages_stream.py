@@ -1,6 +1,7 @@
 """Streams of Anthropic's messages."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from overnight.models.usage import Usage
@@ -36,6 +37,8 @@ class MessagesReader:
                 message = data.get("message") or {}
                 self._usage.update(message.get("usage") or {})
                 usage = usage_of(self._usage)
+                # What has been written is only known at the end.
+                usage = usage and replace(usage, estimated=True)
                 return [Delta("start", id=str(message.get("id", "")), name=str(message.get("model", "")), usage=usage)]
             case "content_block_start":
                 block, at = data.get("content_block") or {}, data.get("index", 0)
@@ -48,7 +51,10 @@ class MessagesReader:
             case "message_delta":
                 # These counts are the whole answer's so far, not this event's.
                 self._usage.update({k: v for k, v in (data.get("usage") or {}).items() if v is not None})
-                found = [Delta("usage", usage=usage_of(self._usage))]
+                usage = usage_of(self._usage)
+                if usage is not None and not tokens(data.get("usage") or {}, "output_tokens"):
+                    usage = replace(usage, estimated=True)
+                found = [Delta("usage", usage=usage)]
                 reason = (data.get("delta") or {}).get("stop_reason")
                 return [*found, Delta("finish", finish=FINISH.get(reason, "stop"))] if reason else found
             case "error":

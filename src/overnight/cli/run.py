@@ -39,6 +39,8 @@ class _Duration(click.ParamType[float]):
 @click.option("--workers", type=click.IntRange(min=1, max=256), metavar="N", help="Evaluations at a time (1).")
 @click.option("--author", "authors", metavar="NAME[,NAME…]", help="Who proposes changes (search).")
 @click.option("--author-command", metavar="CMD", help="A program as the author `command`.")
+@click.option("--model", metavar="NAME", help="The model that the author `model` asks.")
+@click.option("--budget", type=click.FloatRange(min=0), metavar="USD", help="The most that its model calls may cost.")
 @click.option("--run", "name", metavar="NAME", help="The run's name; one is made up by default.")
 @click.option("--seed", type=click.IntRange(min=0), metavar="N", help="Seed of the search, to repeat a run.")
 @click.option(
@@ -53,6 +55,8 @@ def run(
     workers: int | None,
     authors: str | None,
     author_command: str | None,
+    model: str | None,
+    budget: float | None,
     name: str | None,
     seed: int | None,
     sandbox: Isolation | None,
@@ -73,12 +77,16 @@ def run(
     chosen = [item.strip() for item in authors.split(",")] if authors else list(settings.run.authors)
     if author_command and not authors:
         chosen = ["command"]
+    elif model and not authors:
+        chosen = ["model"]
     if len(set(chosen)) != len(chosen) or not all(chosen):
         raise UsageError(f"--author {authors!r} names an author twice or not at all", hint="write it as search,command")
     options = Options(
         limits=limits,
         authors=tuple(chosen),
         author_command=author_command,
+        model=model,
+        budget_usd=budget,
         workers=workers or settings.run.workers,
         seed=seed,
         sandbox=sandbox or settings.sandbox.isolation,

@@ -1,5 +1,6 @@
 """Where runs are kept, and where the arenas are that the record names."""
 
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -8,10 +9,32 @@ from typing import Literal
 from overnight.core.errors import ArenaError
 from overnight.loop.arena import PROGRAM
 from overnight.loop.authors.settings import CommandSettings
+from overnight.models.ask_client import Models
 from overnight.store.database import Database
+from overnight.trace.tracer import Tracer
 
 Isolation = Literal["auto", "bwrap", "landlock", "none"]
 Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class ModelAccess:
+    """What an author that asks a model works with.
+
+    Attributes:
+        models: whoever answers, within the run's budget; stopped when the run is.
+        tracer: of the workspace.
+        context_tokens: what one proposal may show the model.
+    """
+
+    models: Models
+    tracer: Tracer
+    context_tokens: int
+
+
+OpenModels = Callable[[str, str, float | None, threading.Event], ModelAccess]
+"""Takes the model's name, the run, its budget in US dollars, and the event that stops the run; `NotFound` if there is
+no such model. What is opened is closed by whoever made the `Place`, after the run."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +47,7 @@ class Place:
         database: of that state.
         key: of this workspace's own, for deriving seeds; never shown to authors.
         authors: `[authors.NAME]` of the settings.
+        open_models: for the author `model`; None where models cannot be had.
     """
 
     workspace: Path
@@ -31,6 +55,7 @@ class Place:
     database: Database
     key: bytes
     authors: Mapping[str, CommandSettings] = field(default_factory=dict)
+    open_models: OpenModels | None = None
 
 
 def arena_name(workspace: Path, folder: Path) -> str:

@@ -13,6 +13,7 @@ from overnight.loop import arena as arenas
 from overnight.loop.arena import PROGRAM, Arena
 from overnight.loop.authors.base import Author
 from overnight.loop.authors.command import CommandAuthor
+from overnight.loop.authors.model import ModelAuthor
 from overnight.loop.authors.search import SearchAuthor
 from overnight.loop.authors.settings import CommandSettings
 from overnight.loop.engine import LocalEngine
@@ -39,8 +40,10 @@ class Options:
     """What a person asks of a run.
 
     Attributes:
-        authors: names; `search`, `command`, or those of the settings.
+        authors: names; `search`, `command`, `model`, or those of the settings.
         author_command: the command line of the author `command`.
+        model: that the author `model` asks.
+        budget_usd: the most that all its calls may cost, later stretches of the run included; None is no limit.
         workers: evaluations at a time, ≥ 1; an exclusive arena gets one.
         seed: of the search; None draws one.
         sandbox: `auto` is the best isolation this machine has, never `none`.
@@ -49,6 +52,8 @@ class Options:
     limits: Limits
     authors: tuple[str, ...] = ("search",)
     author_command: str | None = None
+    model: str | None = None
+    budget_usd: float | None = None
     workers: int = 1
     seed: int | None = None
     sandbox: Isolation = "auto"
@@ -111,6 +116,8 @@ def _begin(
         "arena": arena.settings(),
         "authors": list(options.authors),
         "author_command": options.author_command,
+        "model": options.model,
+        "budget_usd": options.budget_usd,
         "workers": options.workers,
         "experiments": options.limits.experiments,
         "for_s": options.limits.for_s,
@@ -224,7 +231,9 @@ def _night(
             arena, repository, base, sandbox, checkouts / "evaluations", environment, cpus=share_cpus(slots)
         )
         authors = [
-            _author(name, place, arena, settings, sandbox, checkouts / "authors", environment, stop, passage)
+            _model_author(name, place, arena, info, stop)
+            if name == "model" and name not in place.authors
+            else _author(name, place, arena, settings, sandbox, checkouts / "authors", environment, stop, passage)
             for name in settings["authors"]
         ]
     except OvernightError:
@@ -281,8 +290,18 @@ def _author(
         )
     if name == "command":
         raise UsageError("the author `command` has no command line", hint="add --author-command 'PROGRAM ARGUMENTS'")
-    known = ["search", "command", *place.authors]
+    known = ["search", "command", "model", *place.authors]
     raise SettingsError(f"there is no author {name!r}", hint=schema.suggest(name, known))
+
+
+def _model_author(name: str, place: Place, arena: Arena, info: RunInfo, stop: threading.Event) -> Author:
+    model = info.settings.get("model")
+    if not model:
+        raise UsageError("the author `model` has no model", hint="add --model NAME; `overnight model list` names them")
+    if place.open_models is None:
+        raise UsageError("models cannot be had here", hint="run it in a workspace")
+    access = place.open_models(model, info.run, info.settings.get("budget_usd"), stop)
+    return ModelAuthor(name, model, access.models, arena.editable.__contains__, access.tracer, access.context_tokens)
 
 
 def command_settings(command: str | None, named: Mapping[str, CommandSettings]) -> dict[str, CommandSettings]:

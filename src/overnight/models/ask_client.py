@@ -16,11 +16,17 @@ Role = Literal["system", "user", "assistant"]
 
 
 class ModelFailed(OvernightError):
-    """No answer came: refused by a budget, by the provider or by the network. `status` is HTTP's, 0 for none."""
+    """No answer came: refused by a budget, by the provider or by the network.
 
-    def __init__(self, message: str, *, status: int = 0, hint: str = "") -> None:
-        super().__init__(message, hint=hint)
+    Attributes:
+        status: HTTP's, 0 for none.
+        final: the same call would fail again: a budget is used up, a key or a model is not known, a price is missing.
+    """
+
+    def __init__(self, message: str, *, status: int = 0, final: bool = False) -> None:
+        super().__init__(message)
         self.status = status
+        self.final = final
 
 
 @dataclass(frozen=True)
@@ -132,7 +138,7 @@ class GatewayClient:
             finally:
                 timer.cancel()
         if response.status != 200:
-            raise ModelFailed(_message(content) or f"status {response.status}", status=response.status)
+            raise _refused(response.status, content)
         return _said(content, dict(response.headers.items()))
 
     def stop(self) -> None:
@@ -186,12 +192,13 @@ def _body(wanted: Wanted) -> dict[str, Any]:
     return body
 
 
-def _message(content: bytes) -> str:
+def _refused(status: int, content: bytes) -> ModelFailed:
     try:
-        found = json.loads(content)["error"]["message"]
-    except (ValueError, KeyError, TypeError):
-        return ""
-    return str(found)
+        error = json.loads(content)["error"]
+        message, code = str(error["message"]), str(error.get("code"))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        message, code = f"the gateway answered with status {status}", ""
+    return ModelFailed(message, status=status, final=status in (401, 403, 404) or code == "insufficient_quota")
 
 
 def _said(content: bytes, headers: Mapping[str, str]) -> Said:

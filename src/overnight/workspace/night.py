@@ -1,5 +1,7 @@
 """`run` and `resume`: the loop, opened in its workspace."""
 
+import contextlib
+import dataclasses
 import threading
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ from overnight.loop.progress import Watch
 from overnight.loop.report.write import write_report
 from overnight.loop.run import Loop
 from overnight.loop.start import Options, began_with, begin, take_up
+from overnight.workspace.author_models import opener
 from overnight.workspace.trusting import Grounds
 from overnight.workspace.workspace import Workspace
 
@@ -36,8 +39,9 @@ def run(
     chosen = check_run_name(name) if name else run_name()
     place = workspace.place()
     sweep(place)
-    grounds = Grounds(workspace, say)
+    grounds, opened = Grounds(workspace, say), contextlib.ExitStack()
     try:
+        place = dataclasses.replace(place, open_models=opener(workspace, opened))
         arena = grounds.arena(folder)
         passage = grounds.passage(arena, chosen, options.author_command)
         with holding(place, chosen):
@@ -45,6 +49,7 @@ def run(
             say(f"run {chosen}, branch overnight/{chosen}")
             Loop(night).run()
     finally:
+        opened.close()
         grounds.close()
     return report(workspace, chosen)
 
@@ -72,8 +77,9 @@ def resume(
         return report(workspace, name)
     if info.state == "failed" and not record.experiments(name):
         raise UsageError(f"{name} failed before its baseline was measured", hint="mend the arena and start a new run")
-    grounds = Grounds(workspace, say)
+    grounds, opened = Grounds(workspace, say), contextlib.ExitStack()
     try:
+        place = dataclasses.replace(place, open_models=opener(workspace, opened))
         folder = find_folder(workspace.folder, info.arena)
         # What a run may do is what its own program.md said when it began.
         passage = grounds.passage(began_with(folder, info), name, info.settings.get("author_command"))
@@ -82,6 +88,7 @@ def resume(
             say(f"run {name} goes on after {len(night.experiments)} recorded experiment(s)")
             Loop(night).run()
     finally:
+        opened.close()
         grounds.close()
     return report(workspace, name)
 

@@ -1,0 +1,85 @@
+"""Tier-1 routing on 320 labelled prompts: how often it is right when it answers, how often it abstains, what it costs.
+
+Prompts and who wrote them: benchmarks/routing/README.md. Intervals are Wilson's, 95 %. CPU is process time for one
+prompt, the best and the worst of five passes over all prompts.
+"""
+
+import datetime
+import json
+import math
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from overnight.models.classify import EmbeddedClassifier
+from overnight.models.rules import NoFacts, Situation, answer
+from overnight.models.tiers import LABELS
+
+PROMPTS = Path(__file__).with_name("routing") / "prompts.tsv"
+PASSES = 5
+
+
+def main() -> None:
+    lines = [line.split("\t") for line in PROMPTS.read_text("utf-8").splitlines() if line]
+    started = time.process_time()
+    classifier = EmbeddedClassifier()
+    load_s = time.process_time() - started
+    found = [classifier.classify(prompt) for _, prompt in lines]
+    right = sum(item.label == label for item, (label, _) in zip(found, lines, strict=True))
+    answered = sum(item.label is not None for item in found)
+    likeliest = sum(item.scores[0][0] == label for item, (label, _) in zip(found, lines, strict=True))
+    each: dict[str, Any] = {}
+    for label in LABELS:
+        mine = [item for item, (wanted, _) in zip(found, lines, strict=True) if wanted == label]
+        each[label] = {
+            "answered": sum(item.label is not None for item in mine),
+            "right": sum(item.label == label for item in mine),
+            "of": len(mine),
+        }
+    mistakes = Counter(
+        (label, item.label) for item, (label, _) in zip(found, lines, strict=True) if item.label not in (None, label)
+    )
+    for (label, said), count in mistakes.most_common(12):
+        print(f"{count} x {label} taken for {said}", file=sys.stderr)
+    situation = Situation(datetime.datetime(2026, 11, 30, 12, 0), NoFacts())
+    passes, rule_passes = [], []
+    for _ in range(PASSES):
+        started = time.process_time()
+        for _, prompt in lines:
+            classifier.classify(prompt)
+        passes.append((time.process_time() - started) / len(lines) * 1000)
+        started = time.process_time()
+        by_rules = sum(answer(prompt, situation) is not None for _, prompt in lines)
+        rule_passes.append((time.process_time() - started) / len(lines) * 1000)
+    print(
+        json.dumps(
+            {
+                "prompts": len(lines),
+                "labels": len(LABELS),
+                "right_when_answered": round(right / answered, 4),
+                "right_when_answered_95": wilson(right, answered),
+                "abstained": round(1 - answered / len(lines), 4),
+                "right_without_abstaining": round(likeliest / len(lines), 4),
+                "cpu_ms": {"best": round(min(passes), 4), "worst": round(max(passes), 4)},
+                "load_cpu_ms": round(load_s * 1000, 1),
+                "tier0_answered": round(by_rules / len(lines), 4),
+                "tier0_cpu_ms": {"best": round(min(rule_passes), 4), "worst": round(max(rule_passes), 4)},
+                "by_label": each,
+                "written_by": "the router's author, before the rules and the training prompts",
+            }
+        )
+    )
+
+
+def wilson(right: int, of: int) -> list[float]:
+    """The 95 % interval of a share (Wilson 1927)."""
+    z, share = 1.96, right / of
+    middle = (share + z * z / (2 * of)) / (1 + z * z / of)
+    half = z * math.sqrt(share * (1 - share) / of + z * z / (4 * of * of)) / (1 + z * z / of)
+    return [round(middle - half, 4), round(middle + half, 4)]
+
+
+if __name__ == "__main__":
+    main()

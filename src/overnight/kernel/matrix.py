@@ -238,9 +238,7 @@ class Matrix:
                         ask = candidate.rule
             if ask is not None and asked is None:
                 asked = Ruling("ask", ask.where, ask.why)
-            matched = [
-                rule for group in cell.allows for rule in group.candidates(arguments) if rule.allows(arguments, origins)
-            ]
+            matched = _matched(cell, arguments, origins, enough=1 if cell.first_decides and not suspect else 0)
             if not matched:
                 if ask is None and cell.outermost:
                     return Ruling("deny", "default")
@@ -325,6 +323,18 @@ def _touches(folder: str, spec: ToolSpec, arguments: Mapping[str, Json]) -> bool
             if spec.effect != "read" and _above(path, (folder,)):
                 return True
     return False
+
+
+def _matched(cell: _Cell, arguments: Mapping[str, Json], origins: Mapping[str, Origin], enough: int) -> list[_Compiled]:
+    """The allowances that hold; no more than `enough` of them are looked for, unless that is 0."""
+    found = []
+    for group in cell.allows:
+        for rule in group.candidates(arguments):
+            if rule.allows(arguments, origins):
+                found.append(rule)
+                if len(found) == enough:
+                    return found
+    return found
 
 
 def _tighter(one: Json, other: Json) -> Json:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from overnight.kernel.decision import Decision, Outcome, Reason
     from overnight.kernel.gate import Gate
     from overnight.kernel.matrix import Layer, Matrix, Role, Rule
+    from overnight.kernel.opening import open_gate
     from overnight.kernel.parts import Parts, open_parts
     from overnight.kernel.session import Principal, Session
     from overnight.kernel.tool import Argument, ResultField, ToolSpec
@@ -36,6 +37,7 @@ _HOMES = {
     "Session": "session",
     "ToolCode": "tool_code",
     "ToolSpec": "tool",
+    "open_gate": "opening",
     "open_parts": "parts",
 }
 
@@ -56,6 +58,7 @@ __all__ = [
     "Session",
     "ToolCode",
     "ToolSpec",
+    "open_gate",
     "open_parts",
 ]
 

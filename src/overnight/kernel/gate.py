@@ -12,14 +12,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from overnight.core.errors import OvernightError, Refused, UsageError
-from overnight.core.escape import visible
+from overnight.core.errors import Refused
 from overnight.core.ids import new_id
 from overnight.kernel.approvals import Approvals
 from overnight.kernel.canonical import Json, canonical_json
 from overnight.kernel.catalogue import Catalogue
 from overnight.kernel.decide import Decider, Policy
-from overnight.kernel.decision import Decision, Outcome, Reason
+from overnight.kernel.decision import Decision, Outcome
 from overnight.kernel.grants import Bound, Grant, Terms, attenuate
 from overnight.kernel.inbox import Item
 from overnight.kernel.label import Label
@@ -29,9 +28,10 @@ from overnight.kernel.parts import Parts
 from overnight.kernel.paths import PathRoot
 from overnight.kernel.plan import Plan, Planner, WordPlanner
 from overnight.kernel.record import Recorder
+from overnight.kernel.refusal import denial, failure, refusal
 from overnight.kernel.session import OnDenied, Principal, Session
 from overnight.kernel.sessions import Sessions
-from overnight.kernel.tool_code import ToolCode, changed_files, changes, images
+from overnight.kernel.tool_code import Run, ToolCode, changed_files, changes, images
 
 GRANT_LIFE_S = 7 * 86400.0
 """How long a session's grant is good for unless its opener says otherwise."""
@@ -76,6 +76,18 @@ class Gate:
         """
         self.catalogue.add(tool.spec)
         self._tools[tool.spec.id] = tool
+
+    def implement(self, tool_id: str, run: Run) -> None:
+        """Make a tool callable that the rules' files declare.
+
+        Raises:
+            UsageError: no such tool is declared.
+        """
+        self._tools[tool_id] = ToolCode(self.catalogue.resolve(tool_id), run)
+
+    def close(self) -> None:
+        """Write what waits in the journal; the gate is of no use afterwards."""
+        self._parts.journal.close()
 
     def open(
         self,
@@ -123,7 +135,7 @@ class Gate:
                 decision, _ = self._decide(session, tool, arguments, simulate=simulate)
             return decision
         except Exception as problem:
-            return self._refused(session, tool, arguments, "gate_failed", _failure(problem))
+            return self._refused(session, tool, arguments, "gate_failed", failure(problem))
 
     def call(
         self,
@@ -150,7 +162,7 @@ class Gate:
         try:
             return self._call(session, tool, arguments, action, reason, wait_s)
         except Exception as problem:
-            decision = self._refused(session, tool, arguments, "gate_failed", _failure(problem))
+            decision = self._refused(session, tool, arguments, "gate_failed", failure(problem))
             return self._denied(session, decision, action, reason)
 
     def ask(self, session: Session, decision: Decision, reason: str) -> Item:
@@ -237,7 +249,7 @@ class Gate:
         try:
             self._parts.grants.authorise(session.grant, decision.tool, decision.arguments, decision.policy)
         except Refused as problem:
-            return _denial(decision, problem.reason, problem.message)
+            return denial(decision, problem.reason, problem.message)
         return decision
 
     def _use_approval(self, item_id: str, code: ToolCode, decision: Decision) -> Decision:
@@ -245,7 +257,7 @@ class Gate:
         try:
             self._approvals.consume(item_id, decision, _precondition(code, decision))
         except Refused as problem:
-            return _denial(decision, problem.reason, problem.message)
+            return denial(decision, problem.reason, problem.message)
         return replace(decision, approval_id=item_id)
 
     def _execute(
@@ -255,12 +267,12 @@ class Gate:
         family = spec.family or spec.server
         halted = self._parts.breaker.note(session, family)
         if halted is not None:
-            return self._denied(session, _denial(decision, "breaker", halted), action, reason)
+            return self._denied(session, denial(decision, "breaker", halted), action, reason)
         roles = sorted(self.policy.matrix.roles_of(grant.principal.agent, grant.principal.tenant))
         subject = Subject(grant.principal.agent, grant.principal.tenant, tuple(roles), spec.id, family)
         reserved = self._parts.ledger.reserve(subject, code.amounts(decision.arguments))
         if isinstance(reserved, Exceeded):
-            return self._denied(session, _denial(decision, "limit_exceeded", reserved.sentence), action, reason)
+            return self._denied(session, denial(decision, "limit_exceeded", reserved.sentence), action, reason)
         try:
             before = images(self.paths, self._parts.blobs, changed_files(spec, decision.arguments))
             with self.sessions.lock(session):
@@ -295,7 +307,7 @@ class Gate:
             result = code.run(decision.arguments)
             text = canonical_json(result)  # a tool that returns no JSON has failed: it can't be recorded or labelled
         except Exception as problem:
-            error, result, text = _failure(problem), None, b"null"
+            error, result, text = failure(problem), None, b"null"
         try:
             self._parts.ledger.settle(reserved, {})
             after = images(self.paths, self._parts.blobs, tuple(before)) if before else {}
@@ -305,7 +317,7 @@ class Gate:
             self._recorder.result(session, code.spec.id, action, text, error, changes(before, after))
         except Exception as problem:
             self.sessions.stop(session, f"the result of {action} could not be recorded")
-            return Outcome("failed", decision, None, action, f"it ran, but is not recorded: {_failure(problem)}", True)
+            return Outcome("failed", decision, None, action, f"it ran, but is not recorded: {failure(problem)}", True)
         return Outcome("failed" if error else "done", decision, result, action, error)
 
     def _denied(self, session: Session, decision: Decision, action: str, reason: str) -> Outcome:
@@ -322,26 +334,8 @@ class Gate:
     def _refused(
         self, session: Session, tool: str, arguments: Mapping[str, Json], code: str, sentence: str
     ) -> Decision:
-        """A denial that did not get as far as the rules."""
-        given: Mapping[str, Json]
-        try:
-            given = dict(arguments)
-            canonical_json(given)
-        except (UsageError, TypeError, ValueError):
-            given = {"not_json": visible(repr(arguments), limit=500)}
-        name = visible(str(tool), limit=200)
-        agent = session.principal.agent
-        return Decision("deny", "gate", (Reason(code, sentence),), name, "", agent, given, {}, self.policy.hash)
-
-
-def _denial(decision: Decision, code: str, sentence: str) -> Decision:
-    return replace(decision, verdict="deny", reasons=(Reason(code, sentence), *decision.reasons))
+        return refusal(session.principal.agent, self.policy.hash, tool, arguments, code, sentence)
 
 
 def _precondition(code: ToolCode, decision: Decision) -> Json:
     return code.precondition(decision.arguments) if code.precondition is not None else None
-
-
-def _failure(problem: Exception) -> str:
-    text = problem.message if isinstance(problem, OvernightError) else str(problem)
-    return visible(f"{type(problem).__name__}: {text}", limit=1000)

@@ -2,8 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from overnight.core.errors import NotFound, UsageError
 from overnight.kernel.approvals import Approvals
@@ -15,6 +14,7 @@ from overnight.kernel.file_tools import SPECS
 from overnight.kernel.keys import SigningKey, config_folder, outside
 from overnight.kernel.label import Label
 from overnight.kernel.matrix import Matrix, Rule
+from overnight.kernel.opening import Place
 from overnight.kernel.parts import Parts, open_parts
 from overnight.kernel.paths import PathRoot
 from overnight.kernel.plan import Plan, WordPlanner
@@ -25,19 +25,6 @@ from overnight.kernel.session import Principal, Session
 from overnight.kernel.sessions import Sessions
 from overnight.kernel.tool import ToolSpec
 from overnight.kernel.trust import Trust, Waiting
-from overnight.store.database import Database
-
-
-class Place(Protocol):
-    """A workspace: its folder and its database."""
-
-    @property
-    def folder(self) -> Path:
-        """The folder."""
-
-    @property
-    def database(self) -> Database:
-        """The database."""
 
 
 @dataclass

@@ -63,7 +63,8 @@ class Experiment:
         hypothesis: one sentence by the author; untrusted text.
         reason: one sentence: why this verdict.
         seconds: wall clock from proposal to verdict.
-        detail: evidence of the judge (`evidence`), knobs changed (`knobs`), what was ignored or repaired (`notes`).
+        detail: evidence of the judge (`evidence`), knobs changed (`knobs`), what was ignored or repaired (`notes`),
+            what authors are told where the reason is only for the person (`told`).
         files: path → git mode and blob of what differs from the baseline (of everything, for the baseline), None where
             deleted; enough to rebuild the tree.
         opened: its place in the run's order of events, which `seq` of measurements shares.

@@ -245,7 +245,7 @@ class Night:
                 author=experiment.author,
                 status=experiment.status,
                 hypothesis=experiment.hypothesis,
-                reason=experiment.reason,
+                reason=experiment.detail.get("told", experiment.reason),
                 metric=experiment.metric,
                 delta=experiment.delta,
                 runs=runs or (len(self.judge.baseline_plan()) if experiment.n == 0 else 0),

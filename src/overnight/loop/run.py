@@ -274,6 +274,8 @@ class Loop:
             detail["repairs"] = attempt.repairs
         if measured and measured[-1].error:
             detail["error"] = measured[-1].error
+        if measured and measured[-1].scorer_error:  # the reason quotes the scorer, whose words no author may read
+            detail["told"] = _telling_line(measured[-1].error) or f"no usable {night.arena.metric} came of it"
         detail["runs"] = len(values)
         detail["memory_bytes"] = attempt.memory_bytes
         self._attempts.pop(attempt.n, None)

@@ -82,7 +82,7 @@ def test_the_failed_attempts_before_a_fallback_are_on_record(gateway: RunningGat
     assert status == 200 and b"third" in answer
     attempts = [span for span in gateway.spans() if span.kind == "client"]
     assert [span.attributes[names.RELEASE] for span in attempts] == ["author", "claude", "local"]
-    assert [span.attributes.get(names.REASON) for span in attempts][0] == "first"
+    assert attempts[0].attributes.get(names.REASON) == "first"
     (whole,) = [span for span in gateway.spans() if span.kind == "server"]
     assert whole.attributes[names.CANDIDATES] == ["author", "claude", "local"] and whole.status == "ok"
     assert [call["outcome"] for call in gateway.calls()] == ["error", "error", "ok"]

@@ -24,7 +24,7 @@ from overnight.models.wire.neutral import (
     size_of,
 )
 
-words = st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=20)
+words = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
 arguments = st.dictionaries(words, st.one_of(words, st.integers(), st.none()), max_size=3).map(json.dumps)
 calls = st.builds(ToolCall, words, words, arguments)
 parts = st.lists(st.one_of(st.builds(Text, words), calls), min_size=1, max_size=4).map(tuple)

@@ -136,7 +136,7 @@ def test_what_is_untrusted_cannot_pass_for_ours(tracer: Tracer) -> None:
     tracer.flush()
     shown = render(tracer.store, tracer.store.since(0))
     assert "\x1b" not in shown and "\u202e" not in shown and "\\x1b[31m\\n" in shown and "so\\nthat" in shown
-    assert [row for row in shown.split("\n") if "forged" in row][0].strip().startswith("│ 12:00")
+    assert next(row for row in shown.split("\n") if "forged" in row).strip().startswith("│ 12:00")
 
 
 def test_a_forged_tree_still_shows_every_span_once(tracer: Tracer) -> None:

@@ -9,6 +9,7 @@ import asyncio
 import hashlib
 from collections import OrderedDict
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, Final
 
 from overnight.core.ids import new_id
@@ -53,8 +54,12 @@ class Conversation:
         self.found = 0
         """How many places were masked so far."""
         self._owner = Owner(key.tenant, key.agent, self.id)
-        self._masker = Masker(Vault(self._owner), MaskingSettings(names=tenant.names))
+        self._names = tenant.names
         self._texts: OrderedDict[bytes, str | None] = OrderedDict()
+
+    @cached_property
+    def _masker(self) -> Masker:
+        return Masker(Vault(self._owner), MaskingSettings(names=self._names))
 
     def mask(self, text: str) -> str:
         """`text` as a model or a record may see it."""
@@ -92,7 +97,7 @@ class Conversation:
     @property
     def hides(self) -> bool:
         """Whether anything was masked, so that answers may hold placeholders."""
-        return len(self._masker.vault) > 0
+        return self.found > 0
 
     def reveal(self, text: str) -> str:
         """`text` with the values that were masked; the client is who they came from."""

@@ -11,6 +11,7 @@ from typing import Any, Final
 from overnight.core.errors import NotFound
 from overnight.store.blobs import Blobs
 from overnight.store.database import Database
+from overnight.trace import names
 from overnight.trace.span import Place, Span
 
 # A row costs 30 µs within the span's transaction, a blob's file 220 µs of its own; long texts would bloat the database.
@@ -144,12 +145,12 @@ class TraceStore:
         first = self.database.row(
             "SELECT name FROM spans WHERE trace = ? ORDER BY parent IS NOT NULL, started_us LIMIT 1", (trace,)
         )
-        calls = self.database.row(
-            "SELECT COUNT(*) AS n, SUM(input_tokens) AS i, SUM(output_tokens) AS o, SUM(cost_nano) AS c"
-            " FROM model_calls WHERE trace = ?",
-            (trace,),
-        )
-        assert first is not None and calls is not None
+        # Every index costs each call a page of the log, so the few traces that are looked at are added up here.
+        calls = [
+            json.loads(item["attributes"])
+            for item in self.database.rows("SELECT attributes FROM spans WHERE trace = ? AND kind = 'client'", (trace,))
+        ]
+        assert first is not None
         return Summary(
             trace,
             first["name"],
@@ -157,10 +158,10 @@ class TraceStore:
             (row["ended"] - row["started"]) / 1e6,
             row["spans"],
             row["errors"],
-            calls["n"],
-            calls["i"] or 0,
-            calls["o"] or 0,
-            (calls["c"] or 0) / 1e9,
+            sum(names.COST_USD in item for item in calls),
+            sum(item.get(names.INPUT_TOKENS, 0) for item in calls),
+            sum(item.get(names.OUTPUT_TOKENS, 0) for item in calls),
+            sum(item.get(names.COST_USD, 0.0) for item in calls),
         )
 
 

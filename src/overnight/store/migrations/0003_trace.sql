@@ -20,7 +20,8 @@ CREATE TABLE trace_bodies (
 );
 -- One row for each attempt that was settled, written in the transaction that settles it in the ledger.
 CREATE TABLE model_calls (
-    span TEXT PRIMARY KEY,
+    seq INTEGER PRIMARY KEY,
+    span TEXT NOT NULL,
     trace TEXT NOT NULL,
     at_us BIGINT NOT NULL,
     tenant TEXT NOT NULL,
@@ -39,7 +40,6 @@ CREATE TABLE model_calls (
     estimated INTEGER NOT NULL       -- 1: the provider did not say; own count
 );
 CREATE INDEX model_calls_by_time ON model_calls (at_us);
-CREATE INDEX model_calls_by_trace ON model_calls (trace);
 -- Who may use the gateway. The key itself is kept nowhere but with its owner.
 CREATE TABLE gateway_keys (
     id TEXT PRIMARY KEY,

@@ -116,7 +116,7 @@ def evaluate(path):
 """
 
 
-def peer(folder: Path, iterations: int) -> dict[str, Any]:
+def peer(folder: Path, iterations: int, python: str) -> dict[str, Any]:
     """OpenEvolve's milliseconds per iteration with two workers, evaluating in its own worker processes as it does."""
     folder.mkdir()
     (folder / "initial.py").write_text("# EVOLVE-BLOCK-START\nX = 3.0\nY = 2.0\n# EVOLVE-BLOCK-END\n")
@@ -128,7 +128,7 @@ def peer(folder: Path, iterations: int) -> dict[str, Any]:
     (folder / "peer.py").write_text(PEER)
     environment = {**os.environ, "PYTHONPATH": str(folder)}
     done = subprocess.run(
-        [sys.executable, "peer.py", str(folder), str(iterations)],
+        [python, "peer.py", str(folder), str(iterations)],
         cwd=folder,
         env=environment,
         capture_output=True,
@@ -144,6 +144,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--experiments", type=int, default=1000)
     parser.add_argument("--no-peer", action="store_true")
+    parser.add_argument("--peer-python", default=sys.executable, help="a Python that has openevolve")
     chosen = parser.parse_args()
     top = Path(tempfile.mkdtemp(prefix="overnight-harness-"))
     os.environ["OVERNIGHT_CONFIG_DIR"] = str(top / "config")
@@ -158,7 +159,7 @@ def main() -> None:
         two_ms, _ = spend(top / "two", chosen.experiments, 2, "two")
         hand += by_hand(top / "one", 60)
         hundreds = windows(ended, min(100, chosen.experiments // 4))
-        other = {} if chosen.no_peer else peer(top / "peer", min(300, chosen.experiments))
+        other = {} if chosen.no_peer else peer(top / "peer", min(300, chosen.experiments), chosen.peer_python)
     finally:
         shutil.rmtree(top, ignore_errors=True)
     hand_ms = statistics.median(hand)

@@ -128,7 +128,7 @@ def test_a_phrase_is_made_of_typed_words_and_system_values_only() -> None:
     "text",
     ["see https://evil.example/x", "see www.evil.com", "go to evil.com/now", "ｗｗｗ.evil.com", "ev\u200bil.com",
      "evil。com", "write eve@evil.example", "pay GB29NWBK60161331926819", "bit.ly/abc", "evil dot com", "evil[.]com", "evil (dot) org/x",
-     "%77%77%77%2e%65%76%69%6c%2e%63%6f%6d", "evil&#46;com"],
+     "%77%77%77%2e%65%76%69%6c%2e%63%6f%6d", "evil&#46;com", "evil . com", "//evil.com/login"],
 )  # fmt: skip
 def test_links_in_messages_are_found(text: str) -> None:
     assert links_in(text)
@@ -137,7 +137,15 @@ def test_links_in_messages_are_found(text: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["see notes.md and main.py", "e.g. 3.14, i.e. v1.2.3", "at 13:00", "report.xlsx", "the dot is red", "100 % of R&D"],
+    [
+        "see notes.md and main.py",
+        "e.g. 3.14, i.e. v1.2.3",
+        "at 13:00",
+        "report.xlsx",
+        "the dot is red",
+        "100 % of R&D",
+        "x//main.py",
+    ],
 )
 def test_file_names_and_numbers_are_no_links(text: str) -> None:
     assert links_in(text) == []

@@ -130,6 +130,8 @@ def _as_read(text: str) -> str:
         text = unquote(text)
     if "&" in text:
         text = html.unescape(text)
+    if " . " in text:
+        text = text.replace(" . ", ".")
     if "dot" in text.lower() or "[" in text or "(" in text or "{" in text:
         text = _SPELT_DOT.sub(".", text)
     return text
@@ -153,10 +155,12 @@ def links_in(text: str) -> list[tuple[Literal["url", "recipient", "account"], st
         elif token.kind == "email":
             found.append(("recipient", token.text))
         elif token.kind == "name":
-            host = _BARE_HOST.fullmatch(token.text)
+            # `//host/path` takes the scheme of the page it stands on.
+            bare = token.text.lstrip("/") if token.text.startswith("//") else token.text
+            host = _BARE_HOST.fullmatch(bare)
             ending = host.group(1).lower() if host else ""
             if ending in _LINKED or (len(ending) == 2 and ending not in _FILE_ENDINGS) or "://" in token.text:
-                found.append(("url", token.text))
+                found.append(("url", bare))
     return found
 
 

@@ -273,6 +273,11 @@ def _checked(arena: Arena) -> Arena:
     for secret in front.hidden:
         if secret.rstrip("/") in arena.editable:
             raise wrong(f"{secret!r} is both hidden and editable", "authors cannot edit what they must not see")
+        if front.score and secret.rstrip("/") in Paths(arena.outputs):
+            raise wrong(
+                f"{secret!r} is hidden, and `outputs` would let the artifact hand over one of its own",
+                "name the files it hands over, or a folder for them: outputs: [out/]",
+            )
     if PROGRAM in arena.editable:
         raise wrong("program.md is editable", "the person's instructions are not for authors to change")
     evaluator = arena.evaluate_function()

@@ -27,6 +27,9 @@ RESULTS = "/overnight"
 OUTPUT_LIMIT_BYTES = 512 * 1024 * 1024
 ERROR_TAIL_CHARACTERS = 2000
 
+# An artifact that hands over a folder for a file, or takes our permissions away, has failed; a full disk is no fault.
+_UNUSABLE = (FileExistsError, NotADirectoryError, IsADirectoryError, PermissionError)
+
 
 class Evaluation:
     """One evaluation in progress."""
@@ -71,7 +74,10 @@ class Evaluation:
             done = self._run(self.arena.front.produce, folder, mounts)
             if done.killed or done.exit_code != 0:
                 return self._failed(done)
-            handed = list(self._outputs(folder))
+            try:
+                handed = list(self._outputs(folder))
+            except _UNUSABLE as problem:
+                return self._result("crash", error=f"the outputs cannot be taken: {problem.strerror}")
             # The scorer may hold the artifact to its budget; this figure is ours, not the artifact's.
             self.environment |= {
                 "OVERNIGHT_PRODUCE_S": f"{done.seconds:.3f}",
@@ -146,9 +152,12 @@ class Evaluation:
         mounts = [*self._assemble(pinned, folder, handed)]
         for path in handed:
             target = folder / path
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.unlink(missing_ok=True)
-            os.rename(produced / path, target)
+            try:
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.unlink(missing_ok=True)
+                os.rename(produced / path, target)
+            except _UNUSABLE as problem:
+                return self._result("crash", error=f"the output {path} cannot be taken: {problem.strerror}")
         if (pinned_now := marks(pinned)) != self.evaluator.mark:
             return self._tampered(pinned_now)
         mounts += self._data_mounts(folder)
@@ -246,7 +255,9 @@ class Evaluation:
         for inner, _, names in os.walk(folder, followlinks=False):
             for name in names:
                 path = str(PurePosixPath(os.path.relpath(os.path.join(inner, name), folder)))
-                if path in wanted and stat.S_ISREG(os.lstat(folder / path).st_mode):
+                # However wide a pattern is, the artifact never replaces what only the scorer sees.
+                taken = path in wanted and path not in self.evaluator.hidden
+                if taken and stat.S_ISREG(os.lstat(folder / path).st_mode):
                     yield path
 
     def _failed(self, done: Finished, shared: bool = False) -> Measured:

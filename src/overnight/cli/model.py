@@ -47,6 +47,29 @@ def list_(folder: Path | None, as_json: bool) -> None:
 
 
 @model.command()
+@click.option("--port", type=click.IntRange(0, 65535), default=4300, show_default=True, help="On this machine.")
+@click.option(
+    "--weights",
+    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    help="A GGUF file instead of the tiny model that comes with the extra.",
+)
+def serve(port: int, weights: Path | None) -> None:
+    """Serve a tiny local model to the gateway, until Ctrl-C. Needs the extra `local`."""
+    import threading
+
+    from overnight.models.local import LocalModel
+
+    model = LocalModel(weights, port)
+    click.echo(f"serving at {model.url}; in overnight.toml:", err=True)
+    click.echo(f'[providers.tiny]\nkind = "openai-compatible"\nbase_url = "{model.url}/v1"\nfree = true')
+    click.echo(
+        'api_key_env = "TINY_KEY"\n\n[models.tiny]\nprovider = "tiny"\nmodel = "tiny"\ntier = 1\nmax_tokens = 256'
+    )
+    click.echo(f"and in the environment: TINY_KEY={model.key}", err=True)
+    threading.Event().wait()
+
+
+@model.command()
 @click.argument("prompt")
 @click.option("--tier", type=click.IntRange(0, 3), default=0, help="The lowest tier to choose.")
 @in_workspace

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from overnight.core import schema
 from overnight.core.errors import SettingsError
@@ -55,6 +55,8 @@ class RouterSettings:
     Attributes:
         lowest: kind of request → lowest tier that is tried; `models.tiers.LOWEST` where nothing is said.
         prefer: kind of request → model that is tried first among those of its tier.
+        classifier: `embedded` takes a fifth of a millisecond; `local` asks the tiny model of the extra `[local]`, which
+            takes seconds to load and a hundred times as long, and was right less often.
         unsure: lowest tier for requests whose kind is not clear; 3 by default.
         rules: confidence from which an answer of tier 0 is taken, 0 to 1; 0.8 by default; above 1 none is.
         tokens: mean probability of an answer's tokens below which the next higher model is asked, where the server
@@ -67,6 +69,7 @@ class RouterSettings:
 
     lowest: Mapping[str, int] = field(default_factory=dict, metadata=schema.parsed_by(_tiers))
     prefer: Mapping[str, str] = field(default_factory=dict, metadata=schema.parsed_by(_preferred))
+    classifier: Literal["embedded", "local"] = "embedded"
     unsure: int = 3
     rules: float = 0.8
     tokens: float = 0.5

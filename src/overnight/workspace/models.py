@@ -18,6 +18,7 @@ from overnight.models.ask_client import GatewayClient, Models
 from overnight.models.classify import embedded
 from overnight.models.gateway import Configuration, Gateway
 from overnight.models.gateway_keys import Keys
+from overnight.models.local import local
 from overnight.models.release import Releases
 from overnight.models.resources import Monitor
 from overnight.models.router import Classification, Router
@@ -34,10 +35,13 @@ _KEY_LIFE_S: Final = 7 * 86400.0
 
 
 class _Lazy:
-    """The embedded classifier, loaded when a prompt is classified: many need no tier 1."""
+    """The classifier of the settings, loaded when a prompt is classified: many need no tier 1."""
+
+    def __init__(self, settings: RouterSettings) -> None:
+        self._kind = settings.classifier
 
     def classify(self, prompt: str) -> Classification:
-        return embedded().classify(prompt)
+        return local().classify(prompt) if self._kind == "local" else embedded().classify(prompt)
 
 
 def model_settings(workspace: Workspace) -> ModelSettings:
@@ -54,7 +58,7 @@ def router(workspace: Workspace) -> Router:
     """
     settings: RouterSettings = workspace.resolved.settings.router
     monitor = Monitor(settings, workspace.database)
-    return Router(settings, Releases(model_settings(workspace)), _Lazy(), monitor)
+    return Router(settings, Releases(model_settings(workspace)), _Lazy(settings), monitor)
 
 
 def situation(workspace: Workspace) -> Situation:

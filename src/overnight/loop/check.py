@@ -19,7 +19,7 @@ from overnight.loop.night import judge_settings
 from overnight.loop.place import Isolation
 from overnight.loop.start import check_files, share_cpus
 from overnight.sandbox import open_sandbox
-from overnight.store.git import Repository
+from overnight.store.git import Files, Repository
 from overnight.store.snapshot import snapshot
 
 # Metrics that end somewhere: at a bound that many share, a success can only read as a discard.
@@ -106,6 +106,9 @@ def check(
             measured.append(evaluator.measure(taken.files, ask.seed_index + 1, 0))
             if measured[-1].value is None:
                 break
+        if len(measured) == len(plan) and measured[-1].value is not None:
+            say("trying its checks")
+            _try_commands(arena, evaluator, taken.files, problems)
         evaluator.close()
     editable = {path: data for path, data in fixed.items() if path in arena.editable}
     try:
@@ -171,6 +174,18 @@ def _judge_measurements(arena: Arena, measured: Sequence[Measured], problems: li
     longest = max(item.seconds for item in measured)
     if longest > 0.8 * arena.timeout_s:
         advice.append(f"an evaluation took {longest:.2f} s of the {arena.timeout_s:g} s allowed; raise `timeout`")
+
+
+def _try_commands(arena: Arena, evaluator: Evaluator, files: Files, problems: list[str]) -> None:
+    """What decides over keeps, and what is measured beside them, has to work on the baseline."""
+    for command in arena.front.checks:
+        if said := evaluator.check(files, command, 0):
+            problems.append(f"the baseline fails a check, and so may every change: {command}: {said.strip()[-300:]}")
+    if arena.front.holdout:
+        held = evaluator.measure(files, 1, 0, command=arena.front.holdout)
+        if held.value is None:
+            said = (held.scorer_error or held.error).strip()[-300:]
+            problems.append(f"the holdout gives no {arena.metric} for the baseline: {said or held.outcome}")
 
 
 def _judge_noise(arena: Arena, noise: float, deterministic: bool, repeats: bool, advice: list[str]) -> None:

@@ -25,8 +25,8 @@ _PI: dict[str, str] = {"baseline": "keep", "keep": "keep", "discard": "discard",
 def export(info: RunInfo, experiments: Sequence[Experiment], form: Format) -> Iterator[str]:
     """The lines of a run in another tool's format, without line ends.
 
-    Numbers that were never measured are 0, as both formats write crashes; `rejected` is a discard for the one and
-    failed checks for the other, a timeout a crash for both.
+    Numbers that were never measured are 0, as both formats write crashes; `rejected` is a discard for the one (a crash
+    if it was never measured) and failed checks for the other, a timeout a crash for both.
     """
     arena = info.settings.get("arena", {})
     metric = str(arena.get("metric", "metric"))
@@ -35,7 +35,8 @@ def export(info: RunInfo, experiments: Sequence[Experiment], form: Format) -> It
     elif form == "karpathy":
         yield "\t".join(("commit", metric, "memory_gb", "status", "description"))
         for item in experiments:
-            status = _KARPATHY.get(item.status, "crash")
+            # A discard's number is read as a result; what was never measured has none.
+            status = "crash" if item.metric is None else _KARPATHY.get(item.status, "crash")
             value = 0.0 if status == "crash" or item.metric is None else item.metric
             memory = 0.0 if status == "crash" else item.detail.get("memory_bytes", 0) / 1024**3
             yield "\t".join((item.commit[:7], f"{value:.6f}", f"{memory:.1f}", status, _flat(item.hypothesis)))
@@ -90,6 +91,11 @@ def import_file(record: Record, path: Path, run: str | None, direction: Directio
         metric, found, rows = _read_pi(path, lines, name, at)
     else:
         metric, found, rows = _read_karpathy(path, lines, name, at)
+    if not rows:
+        raise UsageError(
+            f"{path} has no experiment in it",
+            hint="a log.jsonl has one object per line with run, metric and status, as `export --format pi` writes it",
+        )
     settings: dict[str, Any] = {
         "name": path.name,
         "arena": {"metric": metric, "direction": direction or found},

@@ -7,6 +7,7 @@ import click
 
 from overnight.cli.options import as_json, in_workspace, opened, print_json, table
 from overnight.core.clock import format_duration, timestamp
+from overnight.core.errors import UsageError
 from overnight.core.escape import visible
 from overnight.loop import inspect
 from overnight.loop.findings import number, signed
@@ -91,14 +92,20 @@ def log(name: str | None, folder: Path | None, as_json: bool) -> None:
 
 
 @click.command()
-@click.argument("name", metavar="RUN")
-@click.argument("n", type=click.IntRange(min=0), metavar="N")
+@click.argument("name", metavar="[RUN]")
+@click.argument("n", required=False, type=click.IntRange(min=0), metavar="N")
 @in_workspace
 @as_json
-def show(name: str, n: int, folder: Path | None, as_json: bool) -> None:
-    """Experiment N of RUN: its diff, its hypothesis, and every measurement made for it."""
+def show(name: str, n: int | None, folder: Path | None, as_json: bool) -> None:
+    """Experiment N of RUN, the newest by default: its diff, its hypothesis, and every measurement made for it."""
     workspace = opened(folder)
-    shown = inspect.experiment(workspace.folder, workspace.record, name, n)
+    run: str | None = name
+    if n is None:
+        if not name.isdecimal():
+            raise UsageError("which experiment?", hint=f"overnight show {name} N")
+        run, n = None, int(name)
+    record = workspace.record
+    shown = inspect.experiment(workspace.folder, record, record.run(run).run, n)
     if as_json:
         print_json(shown)
         return

@@ -165,6 +165,13 @@ def test_tokens_lie_in_the_text_in_order_and_never_overlap(text: str) -> None:
             assert days_of(token)
 
 
+@pytest.mark.parametrize(
+    "value", ["a@b.example,", "a@b.example <", "a@b.example; ", "(a@b.example) x", "a@b.example\n|"]
+)
+def test_punctuation_around_a_typed_value_makes_it_another(value: str) -> None:
+    assert label("write to a@b.example", value, "recipient") == "untrusted"
+
+
 @given(st.text(alphabet="ab1.@/- ", min_size=1, max_size=12), st.text(alphabet="ab1.@/- ", max_size=40))
 def test_nothing_is_a_persons_that_is_not_in_their_text(value: str, request: str) -> None:
     kinds: tuple[Kind, ...] = ("recipient", "path", "id", "account", "password")

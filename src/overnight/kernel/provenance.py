@@ -39,6 +39,7 @@ class Provenance:
         self.peak: Confidentiality = peak
         self._typed: list[Token] = []
         self._text = ""
+        self._plain = ""
         self._starts: dict[str, list[int]] = {}
         self._days: list[Day] = []
         self._accounts: set[str] = set()
@@ -57,6 +58,7 @@ class Provenance:
         self._traced.clear()
         offset = len(self._typed)
         self._text += "\n" + text
+        self._plain = " ".join(self._text.split()).casefold()
         for index, token in enumerate(tokens_of(text), start=offset):
             self._typed.append(token)
             self._starts.setdefault(token.text.casefold(), []).append(index)
@@ -210,6 +212,9 @@ class Provenance:
         if value.casefold() in self._starts:
             words = [value]
         elif _ONE_WORD.fullmatch(value) is None and first_token(value).casefold() in self._starts:
+            # What stands between the words counts too: "a@b.c," and "a@b.c <" are not the address that was typed.
+            if " ".join(value.split()).casefold() not in self._plain:
+                return False
             words = [token.text for token in tokens_of(value)]
         else:
             return False

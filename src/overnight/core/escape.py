@@ -17,7 +17,7 @@ _BLANK = re.compile(f"[{_BLANKS}]")
 def _spelt(found: re.Match[str]) -> str:
     char = found[0]
     # Not printable: controls, format characters (bidi, zero-width, tags), separators, surrogates, private use.
-    if char.isprintable() and _BLANK.match(char) is None or unicodedata.category(char) == "Zs":
+    if (char.isprintable() and _BLANK.match(char) is None) or unicodedata.category(char) == "Zs":
         return char
     return char.encode("unicode_escape", "surrogatepass").decode("ascii")
 

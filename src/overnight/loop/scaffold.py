@@ -16,6 +16,7 @@ import yaml
 
 from overnight.core.clock import parse_duration_s
 from overnight.core.errors import UsageError
+from overnight.core.escape import visible
 from overnight.core.schema import suggest
 from overnight.loop.arena import PROGRAM, parse
 
@@ -114,7 +115,8 @@ def scaffold(folder: Path, template: str, answers: Mapping[str, str]) -> list[Pa
     for key in answers:
         if key not in taken:
             raise UsageError(f"{key!r} is not asked for {_name(template)}", hint=suggest(key, taken))
-    given = {key: answers.get(key, "").strip() or (taken[key].default or "") for key in taken}
+    # What an answer hides would act in the files it is woven into, or keep them from being read.
+    given = {key: visible(answers.get(key, "").strip(), lines=True) or (taken[key].default or "") for key in taken}
     files = _from_goal(folder, given) if template == GOAL else _from_template(folder, template, given)
     parse(folder, files[PROGRAM].decode())
     for name in files:

@@ -344,3 +344,13 @@ def test_kill_9_loses_no_settled_call(models: ScriptedModels, tmp_path: Path) ->
     for row in database.rows("SELECT attributes FROM spans WHERE kind = 'client'"):
         name = json.loads(row["attributes"])[names.OUTPUT]
         assert database.row("SELECT 1 FROM trace_bodies WHERE hash = ?", (name,)) is not None
+
+
+@pytest.mark.slow
+def test_memory_stays_flat_over_50_000_requests(tmp_path: Path) -> None:
+    benchmark = Path(__file__).parents[2] / "benchmarks" / "gateway.py"
+    done = subprocess.run(
+        [sys.executable, str(benchmark), "--soak", "50000"], capture_output=True, text=True, timeout=3600, check=True
+    )
+    sizes = json.loads(done.stdout)["resident_mb"]
+    assert sizes[-1] < 1.1 * sizes[3], sizes

@@ -18,6 +18,7 @@ LARGEST_HEAD_BYTES: Final = 64 * 1024
 IDLE_S: Final = 120.0
 """A connection on which nothing is going on for so long is closed, also one that never completes its request."""
 _SWEEP_S: Final = 15.0
+_ONE_LINE: Final = {ord("\r"): " ", ord("\n"): " ", 0: " "}
 _REASONS: Final = {status.value: status.phrase.encode() for status in http.HTTPStatus}
 
 
@@ -91,7 +92,10 @@ class Reply:
 
     def _head(self, status: int, headers: Mapping[str, str]) -> bytes:
         lines = [b"HTTP/1.1 %d %b" % (status, _REASONS.get(status, b"Unknown"))]
-        lines += [f"{name}: {value}".encode("latin-1", "replace") for name, value in headers.items()]
+        # A line break in a value would begin another header.
+        lines += [
+            f"{name}: {value}".translate(_ONE_LINE).encode("latin-1", "replace") for name, value in headers.items()
+        ]
         if not self._keep_alive:
             lines.append(b"connection: close")
         return b"\r\n".join(lines) + b"\r\n"
@@ -159,6 +163,7 @@ class _Connection(asyncio.Protocol):
         self._body: list[bytes] = []
         self._size = 0
         self._head_size = 0
+        self._last = False
         self._waiting: list[tuple[Request, bool, bool]] = []
         self.heard_at = time.monotonic()
         self.task: asyncio.Task[None] | None = None
@@ -181,7 +186,8 @@ class _Connection(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
-            self._refuse(400, b"this server upgrades to nothing")
+            # The request is answered as any other; what comes behind it is no HTTP of ours.
+            self._last = True
         except httptools.HttpParserError:
             self._refuse(400, b"not a request of HTTP/1.1")
 
@@ -259,7 +265,7 @@ class _Connection(asyncio.Protocol):
             self.task = None
             self.heard_at = time.monotonic()
             if self._transport is not None:
-                if not reply.keeps_connection:
+                if self._last or not reply.keeps_connection:
                     # An unfinished stream must not look finished.
                     self._transport.close() if reply.ended else self._transport.abort()
                 elif self._waiting:

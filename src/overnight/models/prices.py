@@ -56,7 +56,10 @@ class Price:
     def most_usd(self, input_tokens: int, output_tokens: int) -> float:
         """The most a call can cost, whatever the provider caches."""
         rates = self._at(input_tokens)
-        return input_tokens * max(rates.input, rates.cache_write, rates.cache_write_long) + output_tokens * rates.output
+        return (
+            input_tokens * max(rates.input, rates.cache_read, rates.cache_write, rates.cache_write_long)
+            + output_tokens * rates.output
+        )
 
     def _at(self, input_tokens: int) -> Rates:
         return self.rates[max(0, bisect.bisect_left(self._starts, input_tokens) - 1)][1]

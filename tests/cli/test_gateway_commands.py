@@ -1,0 +1,176 @@
+"""`overnight gateway`, `trace` and `usage`, as a person meets them."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from overnight.testing import ScriptedModels, say
+
+SETTINGS = """
+[providers.openai]
+kind = "openai"
+base_url = "{url}/v1"
+[models.author]
+provider = "openai"
+model = "{model}"
+price = {{ input = 1, output = 1 }}
+"""
+
+
+def overnight(*arguments: str, status: int = 0) -> str:
+    done = subprocess.run([sys.executable, "-m", "overnight", *arguments], capture_output=True, text=True, timeout=120)
+    assert done.returncode == status, done.stderr
+    return done.stdout if status == 0 else done.stderr
+
+
+@contextmanager
+def serving(workspace: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "overnight", "gateway", "--port", "0", "--workspace", str(workspace), *arguments],
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ},
+    )
+    assert process.stderr is not None
+    try:
+        yield process, process.stderr.readline().strip().rpartition(" ")[2]
+    finally:
+        process.kill()
+        process.wait()
+        process.stderr.close()
+
+
+def ask(url: str, key: str, text: str) -> Any:
+    body = {"model": "author", "messages": [{"role": "user", "content": text}]}
+    request = urllib.request.Request(
+        f"{url}/v1/chat/completions", json.dumps(body).encode(), {"authorization": f"Bearer {key}"}
+    )
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        return json.loads(answer.read())
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    folder = tmp_path / "work"
+    folder.mkdir()
+    return folder
+
+
+def test_from_nothing_to_a_call_on_record(workspace: Path) -> None:
+    at = ("--workspace", str(workspace))
+    with ScriptedModels(say("good morning", input_tokens=100, output_tokens=20)) as models:
+        (workspace / "overnight.toml").write_text(SETTINGS.format(url=models.url, model="gpt-x"))
+        made = json.loads(overnight("gateway", "key", "new", "agent", "--budget", "1", "--json", *at))
+        with serving(workspace) as (process, url):
+            answer = ask(url, made["key"], "hello")
+            assert answer["choices"][0]["message"]["content"] == "good morning"
+            (workspace / "overnight.toml").write_text(SETTINGS.format(url=models.url, model="gpt-y"))
+            ask(url, made["key"], "again")
+            assert models.requests[1].body["model"] == "gpt-y"
+            (workspace / "overnight.toml").write_text("[models.author]\nnonsense = 1\n")
+            ask(url, made["key"], "and again")
+            assert models.requests[2].body["model"] == "gpt-y", "a file that cannot be used changes nothing"
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(20) == 0
+        (workspace / "overnight.toml").write_text("")
+    traces = json.loads(overnight("trace", "list", "--json", *at))
+    assert len(traces) == 3 and traces[-1]["name"] == "chat author" and traces[-1]["cost_usd"] == pytest.approx(0.00012)
+    shown = overnight("trace", "show", traces[-1]["trace_id"][:12], *at)
+    assert "user      │ hello" in shown and "assistant │ good morning" in shown and "$0.000120" in shown
+    assert "hello" not in overnight("trace", "show", traces[-1]["trace_id"], "--brief", *at)
+    (root,) = json.loads(overnight("trace", "show", traces[-1]["trace_id"], "--json", *at))["spans"]
+    assert root["attributes"]["overnight.input"][0]["parts"][0]["content"] == "hello"
+    assert root["children"][0]["attributes"]["gen_ai.usage.input_tokens"] == 100
+    lines = [json.loads(line) for line in overnight("trace", "tail", "--once", "--json", *at).splitlines()]
+    assert len(lines) == 6
+    used = json.loads(overnight("usage", "--by", "key", "--json", *at))
+    assert used["lines"][0]["name"] == "agent" and used["lines"][0]["calls"] == 3
+    assert "openai/gpt-x" in overnight("usage", *at) and "together $" in overnight("usage", "--since", "1h", *at)
+
+
+def test_a_night_never_passes_its_budget(workspace: Path) -> None:
+    """Asked until it refuses, with answers as long as they may be."""
+    at = ("--workspace", str(workspace))
+    with ScriptedModels(otherwise=lambda _: say("x", output_tokens=8192)) as models:
+        (workspace / "overnight.toml").write_text(SETTINGS.format(url=models.url, model="gpt-x"))
+        key = overnight("gateway", "key", "new", "night", "--run", "nov30", "--budget", "0.03", *at).strip()
+        with serving(workspace) as (_, url), pytest.raises(urllib.error.HTTPError) as refused:
+            for _ in range(10):
+                ask(url, key, "go on")
+    with refused.value as answer:
+        assert answer.code == 429 and json.loads(answer.read())["error"]["type"] == "insufficient_quota"
+    used = json.loads(overnight("usage", "--by", "run", "--json", *at))
+    assert used["lines"][0]["name"] == "nov30" and used["lines"][0]["calls"] == 3
+    assert 0.024 < used["cost_usd"] <= 0.03
+
+
+def test_keys_are_listed_and_revoked(workspace: Path) -> None:
+    at = ("--workspace", str(workspace))
+    (workspace / "overnight.toml").write_text("")
+    key = overnight("gateway", "key", "new", "one", "--per-minute", "5", "--expires", "30d", *at).strip()
+    assert key.startswith("ovn-")
+    listed = overnight("gateway", "key", "list", *at)
+    assert "one" in listed and "5 calls minute" in listed and key not in listed
+    assert "already" in overnight("gateway", "key", "new", "one", *at, status=2)
+    assert "cannot be called" in overnight("gateway", "key", "new", "No Name", *at, status=2)
+    overnight("gateway", "key", "revoke", "one", *at)
+    assert json.loads(overnight("gateway", "key", "list", "--json", *at))[0]["revoked"] is True
+    assert "no key" in overnight("gateway", "key", "revoke", "one", *at, status=2)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('[models.a]\nprovider = "nobody"\nmodel = "x"\n', "nobody"),
+        ('[providers.p]\nkind = "opanai"\nbase_url = "http://x/v1"\n', "openai"),
+        ('[providers.p]\nkind = "openai"\nbase_url = "localhost"\n', "localhost"),
+        (
+            '[providers.p]\nkind = "openai"\nbase_url = "http://x/v1"\n[models.a]\nprovider = "p"\nmodel = "m"\nfallbacks = ["b"]\n',
+            "'b'",
+        ),
+        ('[[gateway.limits]]\nunit = "euro"\namount = 1\n', "euro"),
+        ("[gateway]\nunpriced = { input = -1, output = 1 }\n", "-1"),
+    ],
+)
+def test_settings_that_cannot_be_used_are_named(workspace: Path, text: str, says: str) -> None:
+    (workspace / "overnight.toml").write_text(text)
+    assert says in overnight("gateway", "--port", "0", "--workspace", str(workspace), status=2)
+
+
+def test_tail_follows(workspace: Path) -> None:
+    with ScriptedModels(say("first")) as models:
+        (workspace / "overnight.toml").write_text(SETTINGS.format(url=models.url, model="gpt-x"))
+        key = overnight("gateway", "key", "new", "one", "--workspace", str(workspace)).strip()
+        follow = subprocess.Popen(
+            [sys.executable, "-m", "overnight", "trace", "tail", "--json", "--workspace", str(workspace)],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert follow.stdout is not None
+        try:
+            with serving(workspace) as (_, url):
+                names = []
+                for _ in range(100):
+                    ask(url, key, "hello")
+                    time.sleep(0.1)
+                    os.set_blocking(follow.stdout.fileno(), False)
+                    line = follow.stdout.readline()
+                    if line:
+                        names.append(json.loads(line)["name"])
+                        break
+        finally:
+            follow.kill()
+            follow.wait()
+            follow.stdout.close()
+    assert names and names[0].startswith("chat ")

@@ -6,8 +6,6 @@ evaluator share a sandbox, and the record says so.
 """
 
 import itertools
-import os
-import shutil
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,7 +15,7 @@ from overnight.loop.evaluation import Evaluation, marks
 from overnight.loop.measured import Environment, Measured
 from overnight.sandbox import Sandbox
 from overnight.store.git import Files, Repository
-from overnight.store.git_checkout import checkout
+from overnight.store.git_checkout import checkout, remove
 
 
 class Evaluator:
@@ -53,7 +51,7 @@ class Evaluator:
         self.editable, self.hidden, self.data = arena.editable, arena.hidden, arena.data
         self.fixed = {path: entry for path, entry in base.items() if path not in self.editable}
         self._counter = itertools.count()
-        shutil.rmtree(folder, ignore_errors=True)
+        remove(folder)
         self.pinned = folder / "pinned"
         self.pinned.mkdir(parents=True)
         self.pin()
@@ -84,7 +82,7 @@ class Evaluator:
                 return runner.two_steps(command or self.arena.front.score)
             return runner.one_step(command or self.arena.front.evaluate or "")
         finally:
-            _remove(place)
+            remove(place)
 
     def check(self, files: Files, command: str, slot: int, cancel: threading.Event | None = None) -> str:
         """Run one of the arena's `checks` on a state; what it said if it failed, "" if it passed."""
@@ -94,11 +92,11 @@ class Evaluator:
             state = {**self.fixed, **{path: entry for path, entry in files.items() if path in self.editable}}
             return Evaluation(self, state, place, None, slot, cancel).check(command)
         finally:
-            _remove(place)
+            remove(place)
 
     def close(self) -> None:
         """Remove all checkouts."""
-        _remove(self._folder)
+        remove(self._folder)
 
     def pin(self) -> None:
         """Write the scorer's files anew; they are only ever mounted read-only, and their change marks are compared.
@@ -107,15 +105,3 @@ class Evaluator:
         """
         checkout(self.repository, self.fixed, self.pinned, lambda path: path not in self.data)
         self.mark = marks(self.pinned)
-
-
-def _remove(folder: Path) -> None:
-    def force(_: object, path: str, __: object) -> None:
-        # A candidate may have taken its own write permission away.
-        os.chmod(os.path.dirname(path), 0o700)
-        os.unlink(path) if not os.path.isdir(path) or os.path.islink(path) else os.rmdir(path)
-
-    try:
-        shutil.rmtree(folder, onerror=force)
-    except OSError:
-        shutil.rmtree(folder, ignore_errors=True)

@@ -2,11 +2,11 @@
 
 import contextlib
 import fcntl
-import shutil
 from collections.abc import Iterator
 
 from overnight.core.errors import UsageError
 from overnight.loop.place import Place
+from overnight.store.git_checkout import remove
 
 
 @contextlib.contextmanager
@@ -29,7 +29,7 @@ def holding(place: Place, run: str) -> Iterator[None]:
         try:
             yield
         finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            remove(folder)
             lock.unlink(missing_ok=True)
 
 

@@ -1,7 +1,9 @@
 """Entries of git written out as a folder, without git's working-tree machinery: nothing is filtered or followed."""
 
+import contextlib
 import errno
 import os
+import shutil
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -107,3 +109,18 @@ def is_folder(path: bytes) -> bool:
         return stat.S_ISDIR(os.lstat(path).st_mode)
     except OSError:
         return False
+
+
+def remove(folder: Path) -> None:
+    """Remove a checkout that nothing uses any more, whatever permissions the programs in it left on its folders."""
+    try:
+        shutil.rmtree(folder)
+        return
+    except OSError:
+        pending = [str(folder)] if folder.is_dir() and not folder.is_symlink() else []
+    while pending:
+        place = pending.pop()
+        with contextlib.suppress(OSError):
+            os.chmod(place, 0o700)
+            pending += [entry.path for entry in os.scandir(place) if entry.is_dir(follow_symlinks=False)]
+    shutil.rmtree(folder, ignore_errors=True)

@@ -6,7 +6,6 @@ The checkout has no `.git` and nothing that is hidden. `$OVERNIGHT_CONTEXT` name
 
 import json
 import os
-import shutil
 import tempfile
 import threading
 from collections.abc import Callable, Mapping
@@ -21,6 +20,7 @@ from overnight.loop.authors.settings import CommandSettings
 from overnight.loop.commands import arguments
 from overnight.loop.measured import INSIDE, Environment
 from overnight.sandbox import Command, Finished, Limits, Mount, Sandbox
+from overnight.store.git_checkout import remove
 
 CONTEXT = "/overnight"
 RECENT = 40
@@ -88,7 +88,7 @@ class CommandAuthor:
             change = scope.compare(checkout, brief.visible, modes, self._editable, self._hidden)
             return self._proposal(done, change, _hypothesis(outside / "hypothesis.txt"))
         finally:
-            shutil.rmtree(place, ignore_errors=True)
+            remove(place)
 
     def _execute(self, checkout: Path, outside: Path) -> Finished:
         settings = self._settings

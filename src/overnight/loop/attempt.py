@@ -9,6 +9,7 @@ from overnight.loop.authors.base import Author, Brief, KnobValue, Proposal
 from overnight.loop.experiment import Measurement
 from overnight.loop.judge.examination import Examination
 from overnight.loop.judge.terms import Ask, Verdict
+from overnight.loop.story import Story
 from overnight.store.git import Entry, Files
 
 REPAIRS = 2
@@ -26,6 +27,7 @@ class Attempt:
         asks: what the batch on its way will answer, in order.
         champion_tree: the champion's tree when that batch was sent.
         memory_bytes: peak of the challenger's evaluations.
+        story: its trace; None where nothing is traced, and after a resume.
         kept: a verdict of keep that waits for the arena's checks.
     """
 
@@ -49,6 +51,7 @@ class Attempt:
     measurements: list[Measurement] = field(default_factory=list)
     repairs: int = 0
     memory_bytes: int = 0
+    story: Story | None = None
     kept: Verdict | None = None
 
     def proposal(self) -> Proposal:

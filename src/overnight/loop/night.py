@@ -28,6 +28,7 @@ from overnight.loop.progress import Watch
 from overnight.loop.record import Record
 from overnight.store.blobs import Blobs
 from overnight.store.git import Entry, Files, Repository
+from overnight.trace.tracer import Tracer
 
 # Files larger than this are not put before authors as text; they see them in their checkout by name only.
 _VISIBLE_BYTES = 4 * 1024 * 1024
@@ -54,6 +55,7 @@ class Night:
         secret: key of the evaluation seeds.
         seed: of the search.
         stop: set to interrupt.
+        tracer: of the workspace; None traces nothing.
         spent_s: wall clock of earlier stretches.
         attempts: taken up again after an interruption.
         free: numbers below the next that no experiment has.
@@ -78,6 +80,7 @@ class Night:
     search_seed: int
     stop: threading.Event
     watch: Watch | None = None
+    tracer: Tracer | None = None
     decide: Callable[[str, int, Sequence[str], str], str] = lambda author, n, paths, tree: ""
     notes: Sequence[str] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)

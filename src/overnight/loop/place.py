@@ -4,14 +4,16 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from overnight.core.errors import ArenaError
 from overnight.loop.arena import PROGRAM
 from overnight.loop.authors.settings import CommandSettings
-from overnight.models.ask_client import Models
 from overnight.store.database import Database
-from overnight.trace.tracer import Tracer
+
+if TYPE_CHECKING:  # commands that only read the record start without models
+    from overnight.models.ask_client import Models
+    from overnight.trace.tracer import Tracer
 
 Isolation = Literal["auto", "bwrap", "landlock", "none"]
 Say = Callable[[str], None]
@@ -27,8 +29,8 @@ class ModelAccess:
         context_tokens: what one proposal may show the model.
     """
 
-    models: Models
-    tracer: Tracer
+    models: "Models"
+    tracer: "Tracer"
     context_tokens: int
 
 
@@ -47,6 +49,7 @@ class Place:
         database: of that state.
         key: of this workspace's own, for deriving seeds; never shown to authors.
         authors: `[authors.NAME]` of the settings.
+        tracer: of the workspace; None traces nothing.
         open_models: for the author `model`; None where models cannot be had.
     """
 
@@ -56,6 +59,7 @@ class Place:
     key: bytes
     authors: Mapping[str, CommandSettings] = field(default_factory=dict)
     open_models: OpenModels | None = None
+    tracer: "Tracer | None" = None
 
 
 def arena_name(workspace: Path, folder: Path) -> str:

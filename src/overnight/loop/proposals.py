@@ -16,6 +16,7 @@ from overnight.loop.experiment import Status
 from overnight.loop.history import now
 from overnight.loop.night import Night
 from overnight.loop.scope import check_files
+from overnight.loop.story import Story
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,7 @@ class Asked:
     author: Author
     brief: Brief
     attempt: Attempt | None = None
+    story: Story | None = None
 
 
 @dataclass(frozen=True)
@@ -55,14 +57,17 @@ class Thinking:
         """Ask whose turn it is for experiment `n`; `attempts` are being measured meanwhile."""
         brief = self._night.brief(n, [attempt.knobs for attempt in attempts.values()], self._left())
         author = turns.pick(self._night.authors, brief.history, brief.seed, n)
-        self._put(Asked(n, author, brief), lambda: author.propose(brief))
+        tracer = self._night.tracer
+        story = Story(tracer, self._night.run, n) if tracer is not None else None
+        self._put(Asked(n, author, brief, story=story), lambda: author.propose(brief))
 
     def ask_to_mend(self, attempt: Attempt, error: str) -> None:
         """Ask its author to mend an attempt, given the tail of the artifact's own error."""
         author, brief = attempt.author, attempt.brief
         assert author is not None and brief is not None
         proposal = attempt.proposal()
-        self._put(Asked(attempt.n, author, brief, attempt), lambda: author.repair(brief, proposal, error))
+        asked = Asked(attempt.n, author, brief, attempt, attempt.story)
+        self._put(asked, lambda: author.repair(brief, proposal, error))
 
     def ended(self) -> list[Thought]:
         """What came of those that have answered since the last call."""
@@ -73,7 +78,13 @@ class Thinking:
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def _put(self, asked: Asked, work: Callable[[], Proposal | None]) -> None:
-        future = self._pool.submit(work)
+        def told() -> Proposal | None:
+            if asked.story is None:
+                return work()
+            with asked.story.asking(asked.author.name, asked.attempt is not None):
+                return work()
+
+        future = self._pool.submit(told)
         self._asked[future] = asked
         future.add_done_callback(lambda _: self._night.engine.wake())
 
@@ -121,6 +132,7 @@ def make_attempt(night: Night, asked: Asked, proposal: Proposal) -> Attempt:
         started=old.started if old else time.monotonic(),
         measurements=old.measurements if old else [],
         repairs=old.repairs + 1 if old else 0,
+        story=asked.story,
     )
 
 

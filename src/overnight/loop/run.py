@@ -206,6 +206,8 @@ class Loop:
             told["stale"] = True
         item = self._measurement(attempt.n, role, tree, self.night.seed(ask.seed_index), slot, measured, told)
         attempt.measurements.append(item)
+        if attempt.story is not None:
+            attempt.story.measured(item)
         self.record.add_measurements(self.night.run, [item])
 
     def _measurement(
@@ -301,6 +303,8 @@ class Loop:
             ),
             attempt.measurements,
         )
+        if attempt.story is not None:
+            attempt.story.ended(self.night.experiments[-1])
         attempt.examination.close()
         if status == "keep":
             assert metric is not None

@@ -259,6 +259,7 @@ def _night(
         search_seed=int(settings["seed"]),
         stop=stop,
         watch=watch,
+        tracer=place.tracer,
         decide=passage.write if passage is not None else lambda author, n, paths, tree: "",
         notes=settings["notes"],
         settings=settings,

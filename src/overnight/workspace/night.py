@@ -15,6 +15,7 @@ from overnight.loop.progress import Watch
 from overnight.loop.report.write import write_report
 from overnight.loop.run import Loop
 from overnight.loop.start import Options, began_with, begin, take_up
+from overnight.workspace import models
 from overnight.workspace.author_models import opener
 from overnight.workspace.trusting import Grounds
 from overnight.workspace.workspace import Workspace
@@ -41,7 +42,9 @@ def run(
     sweep(place)
     grounds, opened = Grounds(workspace, say), contextlib.ExitStack()
     try:
-        place = dataclasses.replace(place, open_models=opener(workspace, opened))
+        tracer = models.tracer(workspace)
+        opened.callback(tracer.close)
+        place = dataclasses.replace(place, open_models=opener(workspace, opened), tracer=tracer)
         arena = grounds.arena(folder)
         passage = grounds.passage(arena, chosen, options.author_command)
         with holding(place, chosen):
@@ -79,7 +82,9 @@ def resume(
         raise UsageError(f"{name} failed before its baseline was measured", hint="mend the arena and start a new run")
     grounds, opened = Grounds(workspace, say), contextlib.ExitStack()
     try:
-        place = dataclasses.replace(place, open_models=opener(workspace, opened))
+        tracer = models.tracer(workspace)
+        opened.callback(tracer.close)
+        place = dataclasses.replace(place, open_models=opener(workspace, opened), tracer=tracer)
         folder = find_folder(workspace.folder, info.arena)
         # What a run may do is what its own program.md said when it began.
         passage = grounds.passage(began_with(folder, info), name, info.settings.get("author_command"))

@@ -76,45 +76,48 @@ def examples(seed: int) -> tuple[list[str], Array, Array]:
     return texts, np.array(labels), np.array(groups)
 
 
-def matrix(texts: list[str]) -> tuple[Array, Array, Array]:
-    """Rows, columns and values of the features of all texts."""
-    rows, columns, values = [], [], []
-    for row, text in enumerate(texts):
-        found = features(text)
-        rows += [row] * len(found)
-        columns += list(found)
-        values += [1.0 / len(found) ** 0.5] * len(found)
-    return np.array(rows), np.array(columns), np.array(values, dtype=np.float32)
+class Features:
+    """The features of texts, sparse, sorted both ways: sums along either are runs."""
+
+    def __init__(self, texts: list[str]) -> None:
+        found = [np.fromiter(sorted(features(text)), dtype=np.int64) for text in texts]
+        lengths = np.array([len(item) for item in found])
+        self.columns = np.concatenate(found)
+        self.values = np.repeat(1.0 / np.sqrt(lengths), lengths).astype(np.float32)[:, None]
+        self.starts = np.concatenate([[0], np.cumsum(lengths)[:-1]])
+        self._order = np.argsort(self.columns, kind="stable")
+        self._rows = np.repeat(np.arange(len(texts)), lengths)[self._order]
+        self._sorted_values = self.values[self._order]
+        self._known, self._column_starts = np.unique(self.columns[self._order], return_index=True)
+
+    def scores(self, weights: Array) -> Array:
+        """Of every text, for every label."""
+        return np.add.reduceat(weights[self.columns] * self.values, self.starts, axis=0)
+
+    def gradient(self, wrong: Array) -> Array:
+        """Of the weights, for an error of every text and label."""
+        gradient = np.zeros((DIMENSIONS, len(LABELS)), dtype=np.float32)
+        runs = np.add.reduceat(wrong[self._rows] * self._sorted_values, self._column_starts, axis=0)
+        gradient[self._known] = runs
+        return gradient
 
 
 def fit(texts: list[str], labels: Array, weights_of: Array) -> Array:
     """Multinomial logistic regression with L2, by Adam on the whole batch."""
-    rows, columns, values = matrix(texts)
+    known = Features(texts)
     weights = np.zeros((DIMENSIONS, len(LABELS)), dtype=np.float32)
     first, second = np.zeros_like(weights), np.zeros_like(weights)
     wanted = np.eye(len(LABELS), dtype=np.float32)[labels]
     share = (weights_of / weights_of.sum())[:, None].astype(np.float32)
     for step in range(1, STEPS + 1):
-        scores = np.zeros((len(texts), len(LABELS)), dtype=np.float32)
-        np.add.at(scores, rows, weights[columns] * values[:, None])
-        scores -= scores.max(axis=1, keepdims=True)
-        probabilities = np.exp(scores)
+        scores = known.scores(weights)
+        probabilities = np.exp(scores - scores.max(axis=1, keepdims=True))
         probabilities /= probabilities.sum(axis=1, keepdims=True)
-        wrong = (probabilities - wanted) * share
-        gradient = np.zeros_like(weights)
-        np.add.at(gradient, columns, wrong[rows] * values[:, None])
-        gradient += DECAY * weights
+        gradient = known.gradient((probabilities - wanted) * share) + DECAY * weights
         first = 0.9 * first + 0.1 * gradient
         second = 0.99 * second + 0.01 * gradient**2
         weights -= 0.15 * (first / (1 - 0.9**step)) / (np.sqrt(second / (1 - 0.99**step)) + 1e-8)
     return weights
-
-
-def scores_of(texts: list[str], weights: Array) -> Array:
-    rows, columns, values = matrix(texts)
-    scores = np.zeros((len(texts), len(LABELS)), dtype=np.float32)
-    np.add.at(scores, rows, weights[columns] * values[:, None])
-    return scores
 
 
 def balanced(labels: Array, groups: Array) -> Array:
@@ -164,7 +167,7 @@ def main() -> None:
         out = np.isin(groups, order[fold::FOLDS])
         inside = [text for text, is_out in zip(texts, out, strict=True) if not is_out]
         weights = fit(inside, labels[~out], weight[~out])
-        held[out] = scores_of([text for text, is_out in zip(texts, out, strict=True) if is_out], weights)
+        held[out] = Features([text for text, is_out in zip(texts, out, strict=True) if is_out]).scores(weights)
     temperature, margin = calibrate(held, labels, weight)
     weights = fit(texts, labels, weight)
     TARGET.parent.mkdir(exist_ok=True)

@@ -6,7 +6,6 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
-from overnight.core.errors import OvernightError
 from overnight.models.ask_check import Check
 from overnight.models.ask_client import ModelFailed, Models, Said, Wanted, Words
 from overnight.models.release import Releases
@@ -19,10 +18,6 @@ from overnight.trace.tracer import Tracer
 
 Open = Callable[[], AbstractContextManager[Models]]
 """Gives the gateway's client; called only where a model is needed."""
-
-
-class NoAnswer(OvernightError):
-    """Nothing that would do can be had, or nothing that was asked gave an answer that passes."""
 
 
 @dataclass(frozen=True)

@@ -141,7 +141,7 @@ def test_a_slow_reader_is_waited_for() -> None:
         async def much(_: Request, reply: Reply) -> None:
             nonlocal written
             reply.start(200, {})
-            for _ in range(400):
+            for _turn in range(400):
                 await reply.write(b"x" * 100_000)
                 written += 100_000
             reply.end()
@@ -184,7 +184,8 @@ def ask(replies: list[bytes], requests: int, timeouts: Timeouts | None = None, k
 
         server = await asyncio.start_server(serve, "127.0.0.1", 0)
         target = Target.of(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
-        client, found = HttpClient(), []
+        client = HttpClient()
+        found: list[Any] = []
         for _ in range(requests):
             try:
                 answer = await client.post(target, "/x", {}, b"hello", timeouts or Timeouts())

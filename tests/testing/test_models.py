@@ -1,6 +1,7 @@
 """The scripted models speak the wire formats as the real SDKs read them, without a gateway in between."""
 
 import json
+from typing import Any
 
 import anthropic
 import openai
@@ -28,6 +29,7 @@ def test_what_arrives_is_kept_and_the_script_is_played_in_order() -> None:
 @pytest.mark.parametrize("stream", [False, True])
 def test_tools_in_all_three_formats(stream: bool) -> None:
     with ScriptedModels(otherwise=lambda _: call_tool("read", {"path": "a b"})) as models:
+        called: list[Any]
         with openai.OpenAI(base_url=f"{models.url}/v1", api_key="x", max_retries=0) as client:
             if stream:
                 with client.chat.completions.stream(model="m", messages=[{"role": "user", "content": "x"}]) as chunks:
@@ -40,8 +42,8 @@ def test_tools_in_all_three_formats(stream: bool) -> None:
                 calls = whole.choices[0].message.tool_calls or []
                 assert calls[0].type == "function"
                 called = [calls[0].function.arguments, client.responses.create(model="m", input="x").output[0]]
-        assert json.loads(str(called[0])) == {"path": "a b"}
-        assert json.loads(called[1].arguments) == {"path": "a b"}  # type: ignore[union-attr]  # one kind of item
+        assert json.loads(called[0]) == {"path": "a b"}
+        assert json.loads(called[1].arguments) == {"path": "a b"}
         with anthropic.Anthropic(base_url=models.url, api_key="x", max_retries=0) as theirs:
             if stream:
                 with theirs.messages.stream(

@@ -9,7 +9,7 @@ from overnight.loop.place import ModelAccess, OpenModels
 from overnight.models.ask_client import Models
 from overnight.workspace.workspace import Workspace
 
-_TALK_TOKENS: Final = 3_000
+_TALK_TOKENS: Final = 1_200
 """Kept free of a model's context for our own instructions and for two rounds of repairs, beside the answers."""
 _LOOK_S: Final = 0.2
 

@@ -83,6 +83,8 @@ def compare(
         seen.add(path)
         if stat.S_ISLNK(status.st_mode):
             violations.append(f"{path!r} is a symbolic link")
+        elif stat.S_ISDIR(status.st_mode):
+            violations.append(f"the folder {path!r} was made unreadable")
         elif not stat.S_ISREG(status.st_mode):
             violations.append(f"{path!r} is not a regular file")
         elif known and bool(status.st_mode & 0o111) != (modes[path] == "100755"):
@@ -93,7 +95,11 @@ def compare(
             if not known or status.st_size != len(before[path]):
                 violations.append(f"{path!r} has {status.st_size:,} bytes; at most {LARGEST_FILE_BYTES:,} are taken")
         else:
-            content = (folder / path).read_bytes()
+            try:
+                content = (folder / path).read_bytes()
+            except PermissionError:
+                violations.append(f"{path!r} was made unreadable")
+                continue
             if before.get(path) != content:
                 changed[path] = content
     for path in before:
@@ -104,7 +110,12 @@ def compare(
 
 
 def _walk(folder: Path, prefix: str = "") -> Iterator[tuple[str, os.stat_result]]:
-    with os.scandir(folder / prefix) as entries:
+    try:
+        entries = os.scandir(folder / prefix)
+    except PermissionError:
+        yield prefix.rstrip("/") or ".", os.lstat(folder / prefix)
+        return
+    with entries:
         for entry in entries:
             path = f"{prefix}{entry.name}"
             if entry.is_dir(follow_symlinks=False):

@@ -74,3 +74,10 @@ def test_a_log_without_experiments_is_not_imported(tmp_path: Path) -> None:
     (arena / "other.jsonl").write_text('{"n": 1, "metric": 2.0}\n')
     done = overnight("import", "other.jsonl", cwd=arena)
     assert done.returncode == 2 and "no experiment" in done.stderr
+
+
+def test_a_run_without_experiments_says_why(tmp_path: Path) -> None:
+    arena = _arena(tmp_path)
+    (arena / "art.py").write_text("X = 3.0  # knob: 5..0 logg\n")
+    done = overnight("run", arena, "--experiments", "1", cwd=arena)
+    assert done.returncode == 1 and "only the baseline was measured" in done.stderr and "logg" in done.stderr

@@ -149,7 +149,7 @@ def _end(result: dict[str, Any], as_json: bool) -> None:
         click.echo(f"stopped; go on with: overnight resume {result['run']}", err=True)
         sys.exit(130 if result["experiments"] == 0 else 0)
     if result["experiments"] == 0:
-        click.echo("no experiment fitted into the budget: only the baseline was measured", err=True)
+        click.echo(f"only the baseline was measured: {result['stopped'] or 'no experiment was made'}", err=True)
         sys.exit(1)
 
 

@@ -36,11 +36,15 @@ _NORTH_AMERICAN: Final = re.compile(
 _NATIONAL: Final = re.compile(r"\(?\d(?:[ ./\-()]{0,2}\d){5,14}(?!\w)")
 _DATE: Final = re.compile(r"\d{4}-\d\d-\d\d|\d\d[./]\d\d[./]\d{4}")
 # Parts of the words for telephone in the languages around us; a quick look before the exact one.
-_PHONE_PART_WORDS: Final = "tel phone mobil cell fax call dial sms text whatsapp hotline handy ruf movil celular gsm nummer komork numer contact reach"
+_PHONE_PART_WORDS: Final = (
+    "tel phone mobil cell fax call dial sms text whatsapp hotline handy ruf movil celular gsm nummer komork numer "
+    "contact reach"
+)
 _PHONE_PARTS: Final = tuple(_PHONE_PART_WORDS.split())
 _WORD: Final = re.compile(
-    r"\b(?:(?:tele)?phones?|\w{0,12}phone(?:[ _]?number)?|tel|telef\w{2,12}|mobil\w{0,9}|cell(?:ular\w?|phone)?|fax\w{0,8}|"
-    r"call(?:ing)?|dial|sms|text me|whatsapp|hotline|handy\w{0,8}|ruf\w{0,8}|anruf\w{0,4}|movil|telemovel|gsm|"
+    r"\b(?:(?:tele)?phones?|\w{0,12}phone(?:[ _]?number)?|"
+    r"tel|telef\w{2,12}|mobil\w{0,9}|cell(?:ular\w?|phone)?|"
+    r"fax\w{0,8}|call(?:ing)?|dial|sms|text me|whatsapp|hotline|handy\w{0,8}|ruf\w{0,8}|anruf\w{0,4}|movil|telemovel|gsm|"
     r"\w{0,12}nummer|komork\w{1,4}|numero|numer|contact|reach (?:me|us|him|her|them))\b"
 )
 

@@ -42,8 +42,8 @@ _TITLED: Final = re.compile(
     r"[A-Z][a-z'\-]+(?:[A-Z][a-z]+)?(?: [A-Z][a-z'\-]+)?)"
 )
 _GREETING_WORDS: Final = (
-    "Dear Hi Hello Hey Hallo Lieber Liebe Liebes Bonjour Cher Chere Hola Estimado Estimada Ciao Gentile Beste Ola Thanks "
-    "Regards Best Cheers Sincerely Yours Gruesse Gruss Cordialement Saludos Signed"
+    "Dear Hi Hello Hey Hallo Lieber Liebe Liebes Bonjour Cher Chere Hola Estimado Estimada Ciao Gentile Beste Ola "
+    "Thanks Regards Best Cheers Sincerely Yours Gruesse Gruss Cordialement Saludos Signed"
 )
 _GREETINGS: Final = frozenset(_GREETING_WORDS.split())
 _INTRODUCTIONS: Final = ("name is ", "I am ", "I'm ", "his is ", "egards,\n", "egards\n", "igned ", "Thank you,\n")

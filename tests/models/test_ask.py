@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 from overnight.core.errors import UsageError
 from overnight.models.ask import Reply, ask
 from overnight.models.ask_check import Check, violation
-from overnight.models.ask_client import ModelFailed, Wanted, Words
+from overnight.models.ask_client import GatewayClient, ModelFailed, Wanted, Words
 from overnight.models.release import Releases
 from overnight.models.router import Need
 from overnight.testing.models import ScriptedModels
@@ -319,3 +320,54 @@ def test_a_schema_that_could_not_be_checked_is_refused(schema: Any) -> None:
 @pytest.mark.parametrize("text", ["", "NaN", "[1", "Here you are: {}", "[" * 100_000])
 def test_what_is_not_json_is_no_answer(text: str) -> None:
     assert Check({"type": "object"}).objection(text)
+
+
+SHARED = SETTINGS.replace("free = true", 'free = true\nslots = 1\nlongest = "{longest}"')
+
+
+def share(workspace: Workspace, server: ScriptedModels, longest: str) -> None:
+    (workspace.folder / "overnight.toml").write_text(SHARED.format(url=server.url, longest=longest))
+
+
+def test_a_question_is_answered_before_a_nights_waiting_calls(workspace: Workspace, server: ScriptedModels) -> None:
+    share(workspace, server, "60s")
+    server.script(say("first", pause_s=1.0))
+    with models.models(workspace, "author") as client:
+
+        def call(text: str, patient: bool) -> None:
+            client.complete(Wanted("worker", [Words("user", text)], patient=patient))
+
+        threads = [threading.Thread(target=call, args=(f"night {n}", True)) for n in range(4)]
+        for thread in threads:
+            thread.start()
+        while not server.requests:
+            time.sleep(0.01)
+        time.sleep(0.3)  # the other three have joined the queue
+        call("question", False)
+        for thread in threads:
+            thread.join()
+    order = [request.said.split()[0] for request in server.requests]
+    assert order == ["night", "question", "night", "night", "night"]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_stuck_generation_is_ended_and_counted(workspace: Workspace, server: ScriptedModels, stream: bool) -> None:
+    share(workspace, server, "1s")
+    server.script(say("one two three", pause_s=0 if stream else 60, piece_pause_s=60 if stream else 0), say("next"))
+    with models.models(workspace, "author") as client:
+        assert isinstance(client, GatewayClient)
+        if stream:
+            body = {"model": "worker", "messages": [{"role": "user", "content": "hi"}], "stream": True}
+            request = urllib.request.Request(
+                f"http://127.0.0.1:{client.port}/v1/chat/completions",
+                json.dumps(body).encode(),
+                {"authorization": f"Bearer {client.key}", "content-type": "application/json"},
+            )
+            with urllib.request.urlopen(request, timeout=30) as answer:
+                assert b"held the model for 1 s" in answer.read()
+        else:
+            with pytest.raises(ModelFailed, match="held the model for 1 s"):
+                client.complete(Wanted("worker", [Words("user", "hi")]))
+        assert client.complete(Wanted("worker", [Words("user", "again")])).text == "next"
+    rows = workspace.database.rows("SELECT outcome FROM model_calls ORDER BY at_us")
+    assert [row["outcome"] for row in rows][1:] == ["ok"] and rows[0]["outcome"] in ("error", "cancelled")

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from overnight.core.errors import OvernightError
+from overnight.models.queue_providers import PRIORITY_HEADER
 from overnight.trace.span import Place
 
 Role = Literal["system", "user", "assistant"]
@@ -50,6 +51,7 @@ class Wanted:
         schema: JSON schema for servers that constrain their output; the answer is checked by whoever asks, always.
         sure: ask for the probabilities of the answer's tokens.
         parent: place in a trace that the call belongs under.
+        patient: nobody waits for it: where a model is shared by turns, others go first.
     """
 
     model: str
@@ -60,6 +62,7 @@ class Wanted:
     schema: Mapping[str, Any] | None = None
     sure: bool = False
     parent: Place | None = None
+    patient: bool = False
 
 
 @dataclass(frozen=True)
@@ -116,6 +119,8 @@ class GatewayClient:
         """Ask; see `Models`."""
         body = json.dumps(_body(wanted)).encode()
         headers = {"authorization": f"Bearer {self.key}", "content-type": "application/json"}
+        if wanted.patient:
+            headers[PRIORITY_HEADER] = "batch"
         if wanted.parent is not None:
             headers["traceparent"] = wanted.parent.header
         with self._connection() as connection:

@@ -21,6 +21,7 @@ from overnight.models.gateway_exchange import EVENTS, GONE, JSON, Exchange, Part
 from overnight.models.gateway_http import HttpServer, Reply, Request
 from overnight.models.gateway_keys import Key, Keys
 from overnight.models.gateway_recorder import Recorder
+from overnight.models.queue_providers import SharedProviders
 from overnight.models.release import Release, Releases
 from overnight.models.settings import ModelSettings
 from overnight.models.upstream import Failure, Upstreams
@@ -58,7 +59,8 @@ class Gateway:
         self._conversations = Conversations()
         self._cache = AnswerCache()
         database = self._recorder.database
-        self._parts = Parts(self._upstreams, self._recorder, Budget(database), Kept(store.through(database)))
+        kept = Kept(store.through(database))
+        self._parts = Parts(self._upstreams, self._recorder, Budget(database), kept, SharedProviders())
         self._server = HttpServer(self.serve)
         self.keys = Keys(store.database)
 

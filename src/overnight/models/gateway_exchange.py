@@ -19,6 +19,8 @@ from overnight.models.gateway_http import Reply
 from overnight.models.gateway_recorder import Recorder
 from overnight.models.gateway_reveal import reveal_json
 from overnight.models.gateway_stream import StreamBroken, Streaming
+from overnight.models.queue import Preempted
+from overnight.models.queue_providers import SharedProviders
 from overnight.models.release import Release, Releases
 from overnight.models.upstream import LONGEST_WAIT_S, Failure, Upstreams, failed, refused, wait_s, wire_for
 from overnight.models.upstream_http import Answer as HttpAnswer
@@ -43,6 +45,7 @@ class Parts:
     recorder: Recorder
     budget: Budget
     kept: Kept
+    shared: SharedProviders
 
 
 class Exchange:
@@ -94,14 +97,19 @@ class Exchange:
         try:
             wire = wire_for(release, call.wire)
             body = self._body(release, wire)
-            held = await self._hold(release)
-            span.attributes[names.RESERVED_USD] = held.usd
-            span.attributes[names.REQUEST_MAX_TOKENS] = self._answer_tokens(release)
-            answer = await self._parts.upstreams.send(release, wire, body, call.headers)
-            try:
-                failure = await self._take(release, wire, answer, held, span)
-            finally:
-                answer.release()
+            tokens = self._answer_tokens(release)
+            span.attributes[names.REQUEST_MAX_TOKENS] = tokens
+            async with self._parts.shared.turn(release, call.key.agent, call.headers, call.size.expected + tokens):
+                held = await self._hold(release)
+                span.attributes[names.RESERVED_USD] = held.usd
+                answer = await self._parts.upstreams.send(release, wire, body, call.headers)
+                try:
+                    failure = await self._take(release, wire, answer, held, span)
+                finally:
+                    answer.release()
+        except Preempted as problem:
+            breaker.gave_up()
+            return await self._preempted(release, held, span, problem)
         except _Skipped as skipped:
             breaker.gave_up()
             span.attributes[names.RULE] = skipped.rule or None
@@ -135,6 +143,15 @@ class Exchange:
             breaker.failed()
         else:
             breaker.gave_up()
+        return failure
+
+    async def _preempted(self, release: Release, held: Held | None, span: Span, problem: Preempted) -> Failure:
+        failure = Failure("timeout", 504, problem.message, lost=True)
+        if held is not None and not span.ended_us:
+            await self._settle(release, held, span, None, "error", failure)
+        if self._reply.started:
+            await self._reply.write(self._call.wire.broken(failure.kind, failure.message))
+            self._reply.end()
         return failure
 
     async def _take(self, release: Release, wire: Wire, answer: HttpAnswer, held: Held, span: Span) -> Failure | None:

@@ -61,6 +61,8 @@ class ProviderSettings:
         prices: the name under which `genai-prices` lists it; its own name by default.
         free: its calls cost nothing, as on a machine of one's own.
         headers: sent with every request.
+        slots: requests it serves at a time, where others then wait in a fair queue; 0, the default, is no limit.
+        longest: a request that holds one of its slots longer is ended; `10m` by default; only with `slots`.
     """
 
     kind: ProviderKind
@@ -72,6 +74,12 @@ class ProviderSettings:
     prices: str = ""
     free: bool = False
     headers: Mapping[str, str] = field(default_factory=dict)
+    slots: int = 0
+    longest: float = field(default=600.0, metadata=schema.parsed_by(parse_duration_s))
+
+    def __post_init__(self) -> None:
+        if self.slots < 0:
+            raise SettingsError(f"slots = {self.slots} is no number of requests", hint="0 is no limit")
 
 
 @dataclass(frozen=True)

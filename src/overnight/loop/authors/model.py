@@ -126,7 +126,7 @@ class ModelAuthor:
         """Ask until the edits can be applied or the repairs are used up."""
         while True:
             try:
-                said = self._models.complete(Wanted(self._model, talk.words, parent=span.place))
+                said = self._models.complete(Wanted(self._model, talk.words, parent=span.place, patient=True))
             except ModelFailed as problem:
                 span.fail("model", problem.message)
                 if problem.final:

@@ -144,8 +144,7 @@ class Kept:
         """The spans that have ended, and what was said in them."""
         spans, call.spans = call.spans, []
         bodies, call.bodies = call.bodies, []
-        for name, content in bodies:
-            self._store.keep_body(content, name)
+        self._store.keep_bodies(bodies)
         self._store.write(spans)
 
 

@@ -4,7 +4,7 @@ import hashlib
 import json
 import sqlite3
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -73,20 +73,30 @@ class TraceStore:
         """
         self.database.execute_many(_INSERT, [span.row() for span in spans])
 
-    def keep_body(self, content: bytes, name: str = "") -> str:
-        """Keep what was said, already masked; its hash, which `name` is where it is known.
+    def keep_body(self, content: bytes) -> str:
+        """Keep what was said, already masked; its hash.
 
         Raises:
             StoreError: it cannot be kept.
         """
-        if len(content) > LONGEST_ROW_BYTES:
-            return self._blobs.put(content)
-        name = name or body_name(content)
-        packed = _RAW + content
-        if len(content) >= _SHORTEST_PACKED_BYTES:
-            packed = min(packed, _DEFLATED + zlib.compress(content, 1), key=len)
-        self.database.execute("INSERT OR IGNORE INTO trace_bodies (hash, content) VALUES (?, ?)", (name, packed))
+        name = body_name(content)
+        self.keep_bodies([(name, content)])
         return name
+
+    def keep_bodies(self, bodies: Sequence[tuple[str, bytes]]) -> None:
+        """Keep several texts by their hashes, all or none of those that are rows.
+
+        Raises:
+            StoreError: they cannot be kept.
+        """
+        rows = []
+        for name, content in bodies:
+            if len(content) > LONGEST_ROW_BYTES:
+                self._blobs.put(content)
+            else:
+                rows.append((name, _packed(content)))
+        if rows:
+            self.database.execute_many("INSERT OR IGNORE INTO trace_bodies (hash, content) VALUES (?, ?)", rows)
 
     def body(self, name: str) -> bytes:
         """What was kept under a hash.
@@ -168,6 +178,13 @@ class TraceStore:
 def body_name(content: bytes) -> str:
     """The name under which `content` is kept: its SHA-256 in hex."""
     return hashlib.sha256(content).hexdigest()
+
+
+def _packed(content: bytes) -> bytes:
+    packed = _RAW + content
+    if len(content) < _SHORTEST_PACKED_BYTES:
+        return packed
+    return min(packed, _DEFLATED + zlib.compress(content, 1), key=len)
 
 
 def _span(row: sqlite3.Row) -> Span:

@@ -171,7 +171,7 @@ def render(result: dict[str, Any]) -> str:
         f"{result['crashed']} crashed, {result['timeouts']} timed out, {result['rejected']} rejected",
         f"time         {format_duration(max(result['seconds'], 0.001))}",
         f"integrity    {result['integrity']}, sandbox {result['sandbox']}, {result['mode']} metric",
-        f"branch       {result['branch']}",
+        f"branch       {result['branch'] or '– (imported)'}",
     ]
     if result["holdout"]:
         held = result["holdout"]

@@ -47,7 +47,7 @@ def summarise(info: RunInfo, experiments: Sequence[Experiment], path: Path | Non
         "rejected": counts.get("rejected", 0),
         "best_n": champion.n if champion else None,
         "commit": champion.commit if champion else None,
-        "branch": branch(info.run).removeprefix("refs/heads/"),
+        "branch": None if info.state == "imported" else branch(info.run).removeprefix("refs/heads/"),
         "branch_behind": summary.get("behind"),
         "mode": info.mode,
         "integrity": settings.get("integrity"),

@@ -90,7 +90,7 @@ def resume(
         passage = grounds.passage(began_with(folder, info), name, info.settings.get("author_command"))
         with holding(place, name):
             night = take_up(place, info, folder, stop, watch, say, passage)
-            say(f"run {name} goes on after {len(night.experiments)} recorded experiment(s)")
+            say(f"run {name} goes on after {max(0, len(night.experiments) - 1)} recorded experiment(s)")
             Loop(night).run()
     finally:
         opened.close()

@@ -141,9 +141,9 @@ class ModelAuthor:
                 break
             if talk.repairs >= REPAIRS:
                 span.fail("edits", "; ".join(refused))
-                status = "rejected" if any("is not editable" in reason for reason in refused) else "crash"
+                outside = any(edits.OUT_OF_BOUNDS.search(reason) for reason in refused)
                 why = f"edits refused: {'; '.join(refused[:4])}"
-                return self._failed(why, talk, hypothesis, rejected=status == "rejected")
+                return self._failed(why, talk, hypothesis, rejected=outside)
             talk.repairs += 1
             talk.notes.append(f"edits refused and asked for again: {'; '.join(refused[:4])}")
             span.add("refused", {names.REASON: "; ".join(refused)})

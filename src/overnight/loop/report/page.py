@@ -67,8 +67,7 @@ def page(
             chart,
             "<h2>What a person should read before merging</h2>",
             f'<div class="read">{_list(reading, "ol")}</div>',
-            f"<p>Merge it with <code>git merge {html(result['branch'])}</code>; "
-            "every commit on that branch is a keep.</p>",
+            _merge(result),
             "<h2>What was learnt</h2>",
             _list([f"{item.text}" for item in findings], "ul") or "<p class=dim>Nothing was recorded.</p>",
             "<h2>Champion against baseline</h2>",
@@ -82,6 +81,13 @@ def page(
             "</body></html>\n",
         ]
     )
+
+
+def _merge(result: Mapping[str, Any]) -> str:
+    if not result["branch"] or not result["kept"]:
+        return ""
+    command = f"<code>git merge {html(result['branch'])}</code>"
+    return f"<p>Merge it with {command}; every commit on that branch is a keep.</p>"
 
 
 def _verdict(result: Mapping[str, Any]) -> str:

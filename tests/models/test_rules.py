@@ -133,7 +133,46 @@ def test_no_prompt_breaks_a_rule(prompt: str) -> None:
 
 
 PIECES = st.sampled_from(
-    ["what", "is", "how", "many", "12", "3.5", "1,000", "%", "of", "km", "in", "to", "and", "(", ")", "+", "*", "^", "!", "days", "between", "2026-01-01", "May", "march", "07:30", '"', "'", "convert", "average", "sum", "extract", "emails", "from", ":", "a@b.example", "after", "is", "valid"]
+    [
+        "what",
+        "is",
+        "how",
+        "many",
+        "12",
+        "3.5",
+        "1,000",
+        "%",
+        "of",
+        "km",
+        "in",
+        "to",
+        "and",
+        "(",
+        ")",
+        "+",
+        "*",
+        "^",
+        "!",
+        "days",
+        "between",
+        "2026-01-01",
+        "May",
+        "march",
+        "07:30",
+        '"',
+        "'",
+        "convert",
+        "average",
+        "sum",
+        "extract",
+        "emails",
+        "from",
+        ":",
+        "a@b.example",
+        "after",
+        "is",
+        "valid",
+    ]
 )
 
 

@@ -27,6 +27,8 @@ lines that come in their place
 _SEARCH = re.compile(r"<{5,9} ?SEARCH\s*")
 _MIDDLE = re.compile(r"={5,9}\s*")
 _REPLACE = re.compile(r">{5,9} ?REPLACE\s*")
+OUT_OF_BOUNDS: Final = re.compile(r"is not (?:editable|a path inside the folder)$")
+"""Refusals of what an author may not touch, as opposed to what it got wrong."""
 _DECORATION = "`*# \t:"
 MOST_EDITS: Final = 64
 

@@ -182,8 +182,10 @@ def test_cards_and_ibans_backwards(value: str) -> None:
 @settings(max_examples=40, deadline=None)
 @given(cards(), st.integers(1, 9))
 def test_a_wrong_check_digit_is_no_card(card: str, step: int) -> None:
-    wrong = card[:-1] + str((int(card[-1]) + step) % 10)
-    backwards = re.sub(r"\D", "", wrong)[::-1]
+    # In groups, the first of them may be a shorter card.
+    plain = re.sub(r"\D", "", card)
+    wrong = plain[:-1] + str((int(plain[-1]) + step) % 10)
+    backwards = wrong[::-1]
     assume(luhn_digit(backwards[:-1]) != backwards[-1])
     assert not [f for f in Masker(Vault(OWNER)).mask(f"see {wrong} there").findings if f.kind == "card"]
 

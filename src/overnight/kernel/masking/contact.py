@@ -44,7 +44,8 @@ _PHONE_PARTS: Final = tuple(_PHONE_PART_WORDS.split())
 _WORD: Final = re.compile(
     r"\b(?:(?:tele)?phones?|\w{0,12}phone(?:[ _]?number)?|"
     r"tel|telef\w{2,12}|mobil\w{0,9}|cell(?:ular\w?|phone)?|"
-    r"fax\w{0,8}|call(?:ing)?|dial|sms|text me|whatsapp|hotline|handy\w{0,8}|ruf\w{0,8}|anruf\w{0,4}|movil|telemovel|gsm|"
+    r"fax\w{0,8}|call(?:ing)?|dial|sms|"
+    r"text me|whatsapp|hotline|handy\w{0,8}|ruf\w{0,8}|anruf\w{0,4}|movil|telemovel|gsm|"
     r"\w{0,12}nummer|komork\w{1,4}|numero|numer|contact|reach (?:me|us|him|her|them))\b"
 )
 

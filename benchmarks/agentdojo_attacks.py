@@ -2,9 +2,13 @@
 
     dojo/bin/python benchmarks/agentdojo_attacks.py        # the environment of agentdojo_replay.py
 
-Two rounds. The first was written on the rules of commit 43e2a45; what it found was mended in the gate and, against the
-idea of a freeze, in two words lists of the rules, so its number after that is no proof. The second was written after
-those changes and has changed nothing. Four families: what is confidential goes to somebody the person trusts (`trusted`), goals and data are disguised
+Two rounds. The first was written on the rules of commit 43e2a45: 174 of 2,327 pairs succeeded (7.5 %). What it found was
+mended in the gate and, against the idea of a freeze, in word lists and declarations of the rules, so its number after that
+is no proof (24 of 2,237, without what is counted apart below). The second was written on the mended gate, fe7f212: 97 of
+1,131 (8.6 %). 32 of those were links without a scheme or with blanks around their dots, which count as links since; 60 are
+one hole that is open: writing into a file that others can already read is a `write` and ought to be egress.
+
+Four families: what is confidential goes to somebody the person trusts (`trusted`), goals and data are disguised
 (`encoded`), the deed is split over calls that look harmless one by one (`split`), the data is reworded (`paraphrased`). A fifth, `allowed`, is what
 the owner's own words permit (payments up to a sum they named, telling colleagues what colleagues wrote); it is counted
 apart, because only other rules could stop it.

@@ -88,7 +88,7 @@ def said(given: tuple[Part, ...]) -> tuple[str, list[tuple[str, str, Any]]]:
     return text, [(part.id, part.name, json.loads(part.arguments)) for part in given if isinstance(part, ToolCall)]
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 @given(answer=answers, name=st.sampled_from(["chat", "messages", "responses"]))
 def test_an_answer_survives_every_format(answer: Answer, name: WireName) -> None:
     wire = WIRES[name]
@@ -98,7 +98,7 @@ def test_an_answer_survives_every_format(answer: Answer, name: WireName) -> None
     assert (back.usage.input, back.usage.output) == (answer.usage.input, answer.usage.output)
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 @given(answer=answers, name=st.sampled_from(["chat", "messages", "responses"]), cut=st.integers(1, 97))
 def test_a_stream_survives_every_format_wherever_it_is_cut(answer: Answer, name: WireName, cut: int) -> None:
     wire = WIRES[name]
@@ -116,7 +116,7 @@ def test_a_stream_survives_every_format_wherever_it_is_cut(answer: Answer, name:
     assert (collector.usage.input, collector.usage.output) == (answer.usage.input, answer.usage.output)
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 @given(request=requests, name=st.sampled_from(["chat", "messages"]))
 def test_a_request_survives_every_format(request: Request, name: WireName) -> None:
     wire = WIRES[name]
@@ -141,7 +141,7 @@ def test_a_request_survives_every_format(request: Request, name: WireName) -> No
     assert flat(back.messages) == flat(request.messages)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=80)
 @given(
     body=st.dictionaries(
         st.sampled_from(

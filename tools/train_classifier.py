@@ -16,7 +16,7 @@ import numpy as np
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "src"))
 
-from overnight.models.classify import DIMENSIONS, features  # noqa: E402  # after the path
+from overnight.models.classify import DIMENSIONS, features, vocabulary  # noqa: E402  # after the path
 from overnight.models.tiers import LABELS  # noqa: E402
 
 SOURCE = HERE / "routing_training.txt"
@@ -24,7 +24,7 @@ TARGET = HERE.parent / "src" / "overnight" / "models" / "data" / "classifier.npz
 FILLED = 12
 """Prompts made of one template with slots; without slots it is one."""
 FOLDS = 5
-STEPS = 300
+STEPS = 150
 DECAY = 3e-5
 WANTED = 0.90
 """Share that has to be right among held-out prompts that are answered; the margin is the smallest that reaches it."""
@@ -177,6 +177,7 @@ def main() -> None:
         temperature=np.float32(temperature),
         margin=np.float32(margin),
         labels=np.array(LABELS),
+        vocabulary=np.array(sorted(frozenset().union(*map(vocabulary, texts))), dtype=np.uint32),
     )
     print(f"{len(texts)} prompts of {len(np.unique(groups))} templates; {TARGET.stat().st_size / 1024:.0f} KB")
 

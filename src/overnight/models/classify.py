@@ -27,11 +27,8 @@ _QUOTE: Final = re.compile(r"[\"“”]|'[^']{8,}'")
 
 def features(prompt: str) -> frozenset[int]:
     """Which of `DIMENSIONS` features `prompt` has: words, neighbours, beginnings, first words, form."""
-    # Cut before splitting: a prompt may be a whole book.
-    text = prompt if len(prompt) <= 2000 else f"{prompt[:1200]} {prompt[-400:]}"
-    words = [_folded(word) for word in _WORD.findall(text.lower())]
-    if len(words) > _HEAD_WORDS + _TAIL_WORDS:
-        words = [*words[:_HEAD_WORDS], *words[-_TAIL_WORDS:]]
+    text = _ends(prompt)
+    words = _words(text)
     found = {"bias"}
     content = [word for word in words if word[0].isalnum() or word == "#"]
     found.update(f"w {word}" for word in words)
@@ -42,6 +39,23 @@ def features(prompt: str) -> frozenset[int]:
         found.add(f"{place} {word}")
     found.update(_form(text, words))
     return frozenset(zlib.crc32(name.encode()) % DIMENSIONS for name in found)
+
+
+def vocabulary(prompt: str) -> frozenset[int]:
+    """CRC-32 of the words and of whether there are numbers: what has to be known for a prompt to be understood."""
+    return frozenset(zlib.crc32(word.encode()) for word in _words(_ends(prompt)) if len(word) > 2 or word == "#")
+
+
+def _ends(prompt: str) -> str:
+    # Cut before splitting: a prompt may be a whole book.
+    return prompt if len(prompt) <= 2000 else f"{prompt[:1200]} {prompt[-400:]}"
+
+
+def _words(text: str) -> list[str]:
+    words = [_folded(word) for word in _WORD.findall(text.lower())]
+    if len(words) > _HEAD_WORDS + _TAIL_WORDS:
+        words = [*words[:_HEAD_WORDS], *words[-_TAIL_WORDS:]]
+    return words
 
 
 _COURTESIES: Final = frozenset(
@@ -86,6 +100,7 @@ class EmbeddedClassifier:
             self._weights: Any = stored["weights"].astype(np.float32)
             self._temperature = float(stored["temperature"])
             self.margin = float(stored["margin"])
+            self._vocabulary = frozenset(int(word) for word in stored["vocabulary"])
         self._np = np
 
     def classify(self, prompt: str) -> Classification:
@@ -98,7 +113,9 @@ class EmbeddedClassifier:
         order = np.argsort(-probabilities)
         ranked: list[tuple[Label, float]] = [(LABELS[index], float(probabilities[index])) for index in order]
         (best, confidence), (_, second) = ranked[0], ranked[1]
-        return Classification(best if confidence - second >= self.margin else None, confidence, ranked)
+        # Without a word that it knows, it would go by length and punctuation alone.
+        clear = confidence - second >= self.margin and not self._vocabulary.isdisjoint(vocabulary(prompt))
+        return Classification(best if clear else None, confidence, ranked)
 
 
 @lru_cache(maxsize=1)

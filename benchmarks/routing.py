@@ -31,18 +31,18 @@ def main() -> None:
     answered = sum(item.label is not None for item in found)
     likeliest = sum(item.scores[0][0] == label for item, (label, _) in zip(found, lines, strict=True))
     each: dict[str, Any] = {}
-    for label in LABELS:
-        mine = [item for item, (wanted, _) in zip(found, lines, strict=True) if wanted == label]
-        each[label] = {
+    for kind in LABELS:
+        mine = [item for item, (label, _) in zip(found, lines, strict=True) if label == kind]
+        each[kind] = {
             "answered": sum(item.label is not None for item in mine),
-            "right": sum(item.label == label for item in mine),
+            "right": sum(item.label == kind for item in mine),
             "of": len(mine),
         }
     mistakes = Counter(
         (label, item.label) for item, (label, _) in zip(found, lines, strict=True) if item.label not in (None, label)
     )
-    for (label, said), count in mistakes.most_common(12):
-        print(f"{count} x {label} taken for {said}", file=sys.stderr)
+    for (wanted, said), count in mistakes.most_common(12):
+        print(f"{count} x {wanted} taken for {said}", file=sys.stderr)
     situation = Situation(datetime.datetime(2026, 11, 30, 12, 0), NoFacts())
     passes, rule_passes = [], []
     for _ in range(PASSES):

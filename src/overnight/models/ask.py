@@ -96,7 +96,8 @@ def ask(
         elif reply.tier is not None:
             span.attributes |= {names.TIER: reply.tier, names.REASON: reply.reason, names.RELEASE: reply.model or None}
         for attempt in attempts:
-            span.add("attempt", {"model": attempt.model, "tier": attempt.tier, "why_not": attempt.why_not or None})
+            why_not = {"why_not": attempt.why_not} if attempt.why_not else {}
+            span.add("attempt", {"model": attempt.model, "tier": attempt.tier, **why_not})
     return reply
 
 

@@ -9,7 +9,9 @@ from overnight.trace import names
 from overnight.workspace.gateway import trace_store
 
 
-def test_an_experiment_is_one_trace_from_proposal_to_verdict(arena: Callable[..., Path], spend: Any, authored: Any) -> None:
+def test_an_experiment_is_one_trace_from_proposal_to_verdict(
+    arena: Callable[..., Path], spend: Any, authored: Any
+) -> None:
     script = (
         "import json, os\nn = json.load(open(os.environ['OVERNIGHT_CONTEXT']))['experiment']\n"
         "open('art.py', 'a').write(['', '\\nX = 6.0\\n', '\\nraise ValueError(1)\\n'][n])"

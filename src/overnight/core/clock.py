@@ -33,9 +33,10 @@ def parse_duration_s(text: str | int | float) -> float:
 
 def format_duration(seconds: float) -> str:
     """`seconds` for people: `350ms`, `4.2s`, `3m20s`, `7h05m`."""
-    if seconds < 1:
+    # The limits are where rounding would show 1000ms or 60.0s.
+    if seconds < 0.9995:
         return f"{seconds * 1000:.0f}ms"
-    if seconds < 60:
+    if seconds < 59.95:
         return f"{seconds:.1f}s"
     minutes, rest = divmod(round(seconds), 60)
     if minutes < 60:

@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.complete
 
-.PHONY: setup demo test check bench docs system clean
+.PHONY: setup demo test test-slow check bench docs system clean
 
 setup: $(STAMP)
 
@@ -24,6 +24,10 @@ demo: setup
 
 test: setup
 	$(BIN)/python -m pytest
+
+# The escape suite through pytest, oracles, soaks: about a quarter of an hour.
+test-slow: setup
+	$(BIN)/python -m pytest -m slow
 
 check: setup
 	$(BIN)/ruff check .

@@ -7,9 +7,9 @@ from overnight.sandbox.addresses import is_public, parse_hosts, split_endpoint
 
 
 def test_allow_lists() -> None:
-    assert parse_hosts(["PyPI.org.", "example.com:8080"]) == {
-        ("pypi.org", 443),
-        ("pypi.org", 80),
+    assert parse_hosts(["Example.ORG.", "example.com:8080"]) == {
+        ("example.org", 443),
+        ("example.org", 80),
         ("example.com", 8080),
     }
     assert parse_hosts(["127.0.0.1:99", "[::1]:98", "0:0:0:0:0:0:0:2"]) >= {

@@ -23,7 +23,7 @@ def parse_hosts(hosts: Iterable[str]) -> frozenset[Endpoint]:
     for entry in hosts:
         endpoint = split_endpoint(entry, None)
         if endpoint is None:
-            raise UsageError(f"{entry!r} is not a host or host:port", hint="write it like pypi.org or 10.0.0.7:8080")
+            raise UsageError(f"{entry!r} is not a host or host:port", hint="write it like example.org or 10.0.0.7:8080")
         host, port = endpoint
         allowed |= {(host, each) for each in ([port] if port is not None else _DEFAULT_PORTS)}
     return frozenset(allowed)

@@ -1,12 +1,12 @@
 """The end of a run: baseline and champion measured afresh, in pairs, on seeds that nobody used; then the holdout."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from overnight.loop.baseline import Make
 from overnight.loop.engine import Batch, Engine, Task
-from overnight.loop.experiment import Measurement, Role
 from overnight.loop.judge.claim import Claim, claim, final_plan
 from overnight.loop.measured import Measured
 from overnight.loop.night import Night
@@ -38,9 +38,6 @@ class Final:
     def encoded(self) -> dict[str, Any]:
         """As JSON."""
         return asdict(self)
-
-
-Make = Callable[[int, Role, str, int | None, int, Measured, Mapping[str, Any]], Measurement]
 
 
 def measure_final(night: Night, engine: Engine, make: Make) -> Final | None:

@@ -2,8 +2,8 @@
 
 A loose object is `zlib(b"<kind> <size>\\0" + content)` in a file named by the hash of the uncompressed bytes, the same
 for sha1 and sha256 repositories. It's written as git itself writes it: to `tmp_obj_*` in its folder (which `git prune`
-clears away after a crash), then renamed, so that no reader ever sees half an object. Writing one object takes 0.1 ms
-this way; a `git hash-object` process takes 2 ms (`benchmarks/git_cost.py`).
+clears away after a crash), then renamed, so that no reader ever sees half an object. A process for
+each object would cost several times as much as the whole of it (`benchmarks/git_cost.py` compares).
 """
 
 import hashlib
@@ -245,7 +245,7 @@ def _counted(chunks: Iterable[bytes], size: int, hasher: "hashlib._Hash") -> Ite
 
 
 def _deflate(start: bytes, chunks: Iterable[bytes]) -> Iterator[bytes]:
-    # Level 1: 3 times faster than git's default at 10 % more bytes, and a repack compresses anew anyway.
+    # The fastest level: a repack compresses anew anyway.
     packer = zlib.compressobj(1)
     yield packer.compress(start)
     for chunk in chunks:

@@ -20,7 +20,7 @@ from typing import IO
 from overnight.core.errors import GitError, Missing
 
 ANSWER_TIMEOUT_S = 120.0
-"""No helper answers later than this unless it is stuck; reading a 2 GB blob took under 20 s."""
+"""No helper answers later than this unless it is stuck; a guess on the safe side, not a measurement."""
 
 COMMAND_TIMEOUT_S = 1800.0
 """Walking every object of the largest repositories takes minutes; nothing else takes more than a second."""

@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,6 @@ from overnight.store.database import Database
 from overnight.testing import Received, Scripted, ScriptedModels, fail
 from overnight.testing import say as say_
 
-ROUNDS = 5
 ANSWER = {
     "id": "chatcmpl-1",
     "object": "chat.completion",
@@ -160,43 +159,72 @@ def memory_bytes(pid: int) -> int:
 
 
 def fresh_text(size: int = 1024) -> str:
-    found: list[str] = []
-    while sum(map(len, found)) + len(found) < size:
-        found.append(random.choice(WORDS))
-    return " ".join(found)[:size]
+    found = " ".join(random.choices(WORDS, k=size // 3))
+    return found[:size]
+
+
+class Client(asyncio.Protocol):
+    """Sends one request after the other over one connection; made beforehand, so that the load costs little."""
+
+    def __init__(self, requests: list[bytes], done: "asyncio.Future[None]") -> None:
+        self.latencies: list[float] = []
+        self.refused = 0
+        self._requests = requests
+        self._done = done
+        self._buffer = b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport: Any = transport
+        self._send()
+
+    def _send(self) -> None:
+        if not self._requests:
+            self._transport.close()
+            self._done.set_result(None)
+            return
+        self._begun = time.perf_counter()
+        self._transport.write(self._requests.pop())
+
+    def data_received(self, data: bytes) -> None:
+        self._buffer += data
+        end = self._buffer.find(b"\r\n\r\n")
+        if end < 0:
+            return
+        head = self._buffer[:end].lower()
+        at = head.find(b"content-length:")
+        if len(self._buffer) < end + 4 + int(head[at + 15 :].split(b"\r\n")[0]):
+            return
+        self.latencies.append(time.perf_counter() - self._begun)
+        self.refused += b" 200 " not in head
+        self._buffer = b""
+        self._send()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if not self._done.done():
+            self._done.set_exception(exc or ConnectionError("the gateway closed the connection"))
+
+
+def request(key: str, limit_tokens: int) -> bytes:
+    body = json.dumps(
+        {"model": "author", "max_tokens": limit_tokens, "messages": [{"role": "user", "content": fresh_text()}]}
+    ).encode()
+    head = f"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {key}\r\n"
+    return f"{head}content-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n".encode() + body
 
 
 async def load(port: int, key: str, clients: int, count: int, limit_tokens: int = 64) -> tuple[list[float], int, float]:
     """Latencies in seconds, answers that weren't 200, and how long it took."""
-    latencies: list[float] = []
-    refused = 0
-
-    async def client(requests: int) -> None:
-        nonlocal refused
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        for _ in range(requests):
-            body = json.dumps(
-                {
-                    "model": "author",
-                    "max_tokens": limit_tokens,
-                    "messages": [{"role": "user", "content": fresh_text()}],
-                }
-            ).encode()
-            head = f"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {key}\r\n"
-            data = f"{head}content-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n".encode() + body
-            begun = time.perf_counter()
-            writer.write(data)
-            answer = (await reader.readuntil(b"\r\n\r\n")).lower()
-            at = answer.find(b"content-length:")
-            await reader.readexactly(int(answer[at + 15 :].split(b"\r\n")[0]))
-            latencies.append(time.perf_counter() - begun)
-            refused += b" 200 " not in answer
-        writer.close()
-        await writer.wait_closed()
-
+    loop = asyncio.get_running_loop()
+    made = [
+        Client([request(key, limit_tokens) for _ in range(count // clients)], loop.create_future())
+        for _ in range(clients)
+    ]
     begun = time.perf_counter()
-    await asyncio.gather(*[client(count // clients) for _ in range(clients)])
-    return latencies, refused, time.perf_counter() - begun
+    for client in made:
+        await loop.create_connection(lambda client=client: client, "127.0.0.1", port)  # type: ignore[misc]  # bound now
+    await asyncio.gather(*[client._done for client in made])
+    took = time.perf_counter() - begun
+    return [second for client in made for second in client.latencies], sum(client.refused for client in made), took
 
 
 def spread(values: list[float], digits: int = 3) -> dict[str, float]:
@@ -207,25 +235,32 @@ def spread(values: list[float], digits: int = 3) -> dict[str, float]:
     }
 
 
-def measured(pid: int, port: int, key: str, clients: int, count: int) -> dict[str, Any]:
-    costs, rates, p50s, p99s = [], [], [], []
-    asyncio.run(load(port, key, clients, count // 4))
-    for _ in range(ROUNDS):
+class Figures:
+    """What the rounds of one process and one number of clients came to."""
+
+    def __init__(self) -> None:
+        self.costs: list[float] = []
+        self.rates: list[float] = []
+        self.p50s: list[float] = []
+        self.p99s: list[float] = []
+
+    def round(self, pid: int, port: int, key: str, clients: int, count: int) -> None:
         before = cpu_s(pid)
         latencies, refused, seconds = asyncio.run(load(port, key, clients, count))
         assert refused == 0, f"{refused} requests failed"
-        costs.append((cpu_s(pid) - before) / len(latencies) * 1000)
-        rates.append(len(latencies) / seconds)
+        self.costs.append((cpu_s(pid) - before) / len(latencies) * 1000)
+        self.rates.append(len(latencies) / seconds)
         latencies.sort()
-        p50s.append(latencies[len(latencies) // 2] * 1000)
-        p99s.append(latencies[int(len(latencies) * 0.99)] * 1000)
-    return {
-        "clients": clients,
-        "cpu_ms": spread(costs),
-        "requests_per_s": spread(rates, 0),
-        "p50_ms": spread(p50s, 2),
-        "p99_ms": spread(p99s, 2),
-    }
+        self.p50s.append(latencies[len(latencies) // 2] * 1000)
+        self.p99s.append(latencies[int(len(latencies) * 0.99)] * 1000)
+
+    def document(self) -> dict[str, Any]:
+        return {
+            "cpu_ms": spread(self.costs),
+            "requests_per_s": spread(self.rates, 0),
+            "p50_ms": spread(self.p50s, 2),
+            "p99_ms": spread(self.p99s, 2),
+        }
 
 
 SETTINGS = """
@@ -266,26 +301,44 @@ def gateway(folder: Path, port: int, masking: str, budget: float = 1e6) -> Itera
         yield pid, int(url.rpartition(":")[2]), key, cpu_s(pid)
 
 
-def figures(folder: Path, port: int, count: int) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    with child(__file__, "--floor", str(port)) as (pid, own):
-        found["floor"] = [measured(pid, int(own), "x", clients, count) for clients in (1, 32)]
-        say(f"floor: {found['floor']}")
-    for masking in ("everything", "nothing"):
-        with gateway(folder, port, masking) as (pid, own_port, key, start_s):
-            found.setdefault("cold_start_cpu_s", []).append(round(start_s, 2))
-            found[f"masking_{masking}"] = [measured(pid, own_port, key, clients, count) for clients in (1, 32)]
-            say(f"masking {masking}: {found[f'masking_{masking}']}")
-    direct = []
-    for _ in range(ROUNDS):
-        latencies, _, _ = asyncio.run(load(port, "x", 1, count))
-        direct.append(statistics.median(latencies) * 1000)
-    found["upstream_p50_ms"] = spread(direct, 2)
-    for masking in ("everything", "nothing"):
-        added = found[f"masking_{masking}"][0]["p50_ms"]["median"] - found["upstream_p50_ms"]["median"]
-        found[f"added_p50_ms_masking_{masking}"] = round(added, 2)
-    found["budget"] = overshoot(folder)
-    return found
+def figures(folder: Path, port: int, count: int, rounds: int) -> dict[str, Any]:
+    """Everything runs side by side, and every round measures all of it one after the other."""
+    starts: list[float] = []
+    with ExitStack() as stack:
+        processes: dict[str, tuple[int, int, str]] = {}
+        pid, own = stack.enter_context(child(__file__, "--floor", str(port)))
+        processes["floor"] = (pid, int(own), "x")
+        for masking in ("nothing", "everything"):
+            pid, own_port, key, start_s = stack.enter_context(gateway(folder, port, masking))
+            processes[f"masking_{masking}"] = (pid, own_port, key)
+            starts.append(round(start_s, 2))
+        found = {(name, clients): Figures() for name in processes for clients in (1, 32)}
+        direct: list[float] = []
+        for n in range(rounds):
+            for (name, clients), figures_ in found.items():
+                if n == 0:
+                    asyncio.run(load(*processes[name][1:], clients, count // 4))
+                figures_.round(*processes[name], clients, count)
+            latencies, _, _ = asyncio.run(load(port, "x", 1, count))
+            direct.append(statistics.median(latencies) * 1000)
+            say(
+                f"round {n + 1}: "
+                + ", ".join(f"{name} {clients}: {f.costs[-1]:.2f}" for (name, clients), f in found.items())
+            )
+    return {
+        "requests_a_round": count,
+        "rounds": rounds,
+        "cold_start_cpu_s": starts,
+        **{f"{name}_{clients}": figures_.document() for (name, clients), figures_ in found.items()},
+        "upstream_p50_ms": spread(direct, 2),
+        **{
+            f"added_p50_ms_{name}": spread(
+                [with_ - without for with_, without in zip(found[name, 1].p50s, direct, strict=True)], 2
+            )
+            for name in processes
+        },
+        "budget": overshoot(folder),
+    }
 
 
 def overshoot(folder: Path) -> dict[str, Any]:
@@ -316,7 +369,8 @@ def soak(folder: Path, port: int, count: int) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--requests", type=int, default=640, help="in each of the rounds")
+    parser.add_argument("--requests", type=int, default=640, help="of each kind in each of the rounds")
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--soak", type=int, default=0, metavar="N")
     parser.add_argument("--upstream", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--floor", type=int, help=argparse.SUPPRESS)
@@ -325,8 +379,10 @@ def main() -> None:
         asyncio.run(upstream() if options.upstream else floor(options.floor))
         return
     with tempfile.TemporaryDirectory() as folder, child(__file__, "--upstream") as (_, port):
-        took = soak if options.soak else figures
-        found = took(Path(folder), int(port), options.soak or options.requests)
+        if options.soak:
+            found = soak(Path(folder), int(port), options.soak)
+        else:
+            found = figures(Path(folder), int(port), options.requests, options.rounds)
     found["load_average"] = round(os.getloadavg()[0], 1)
     print(json.dumps({"benchmark": "gateway", **found}))
 

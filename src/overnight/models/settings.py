@@ -63,6 +63,7 @@ class ProviderSettings:
         headers: sent with every request.
         slots: requests it serves at a time, where others then wait in a fair queue; 0, the default, is no limit.
         longest: a request that holds one of its slots longer is ended; `10m` by default; only with `slots`.
+        shares: agent → weight where several wait for a slot, above 0; 1 for those not named.
     """
 
     kind: ProviderKind
@@ -76,10 +77,14 @@ class ProviderSettings:
     headers: Mapping[str, str] = field(default_factory=dict)
     slots: int = 0
     longest: float = field(default=600.0, metadata=schema.parsed_by(parse_duration_s))
+    shares: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.slots < 0:
             raise SettingsError(f"slots = {self.slots} is no number of requests", hint="0 is no limit")
+        for agent, share in self.shares.items():
+            if not 0 < share < float("inf"):
+                raise SettingsError(f"shares.{agent} = {share:g} is no share", hint="1 is everybody's, 2 twice as much")
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from overnight.cli.options import as_json, in_workspace, opened, print_json
+from overnight.cli.options import as_json, in_workspace, opened_with_settings, print_json
 from overnight.core.errors import UsageError
 from overnight.core.escape import visible
 
@@ -51,7 +51,7 @@ def ask(
     if not text.strip():
         raise UsageError("the prompt is empty", hint='write it like: overnight ask "3 km in miles"')
     check = Check(_schema(schema), pattern)
-    workspace = opened(folder)
+    workspace = opened_with_settings(folder)
     route = models.router(workspace).route(text, models.situation(workspace), Need(tier, model))
     tracer = models.tracer(workspace)
     try:

@@ -30,7 +30,7 @@ def gateway(ctx: click.Context, host: str | None, port: int | None, path: Path |
     from overnight.workspace.gateway import WatchedSettings, serve
 
     workspace = opened(folder)
-    settings = WatchedSettings(workspace.folder, path)
+    settings = WatchedSettings(workspace, path)
 
     def say(url: str) -> None:
         names = ", ".join(settings.current().models) or "none yet: add [models.NAME] to overnight.toml"

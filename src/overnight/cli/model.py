@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from overnight.cli.options import as_json, in_workspace, opened, print_json, table
+from overnight.cli.options import as_json, in_workspace, opened_with_settings, print_json, table
 from overnight.core.escape import visible
 
 
@@ -20,7 +20,7 @@ def list_(folder: Path | None, as_json: bool) -> None:
     """Every model, its tier, and whether it can be had at this moment."""
     from overnight.workspace import models
 
-    workspace = opened(folder)
+    workspace = opened_with_settings(folder)
     settings = models.model_settings(workspace).models
     rows = [
         {
@@ -79,7 +79,7 @@ def route(prompt: str, tier: int, folder: Path | None, as_json: bool) -> None:
     from overnight.models.router import Need
     from overnight.workspace import models
 
-    workspace = opened(folder)
+    workspace = opened_with_settings(folder)
     found = models.router(workspace).route(prompt, models.situation(workspace), Need(tier))
     if as_json:
         print_json(found.encoded())

@@ -30,6 +30,14 @@ def opened(folder: Path | None) -> Workspace:
     return workspace
 
 
+def opened_with_settings(folder: Path | None) -> Workspace:
+    """The same, for commands that go by its settings; a remark if what is in force is not the file as it stands."""
+    workspace = opened(folder)
+    if workspace.resolved.remark:
+        click.echo(f"note: {workspace.resolved.remark}", err=True)
+    return workspace
+
+
 def print_json(value: Any) -> None:
     """One JSON document on one line."""
     click.echo(json.dumps(value, ensure_ascii=False, allow_nan=False, default=str))

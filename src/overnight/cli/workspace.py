@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from overnight.cli.options import as_json, in_workspace, opened, print_json, table
+from overnight.cli.options import as_json, in_workspace, opened, opened_with_settings, print_json, table
 from overnight.workspace.workspace import Workspace
 
 
@@ -49,7 +49,7 @@ def doctor(as_json: bool) -> None:
 @as_json
 def config(folder: Path | None, as_json: bool) -> None:
     """Every setting, its value, and where the value comes from."""
-    resolved = opened(folder).resolved
+    resolved = opened_with_settings(folder).resolved
     values: dict[str, Any] = {}
     for name, origin in sorted(resolved.origins.items()):
         section, _, key = name.partition(".")
@@ -94,7 +94,7 @@ def gc(yes: bool, folder: Path | None, as_json: bool) -> None:
     """
     from overnight.workspace.collect import collect
 
-    found = collect(opened(folder), remove=yes)
+    found = collect(opened_with_settings(folder), remove=yes)
     if as_json:
         print_json(dataclasses.asdict(found))
         return

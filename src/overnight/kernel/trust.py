@@ -63,21 +63,7 @@ class Trust:
         Raises:
             StoreError: the copy in the database is not the one that was trusted.
         """
-        row = self._database.row("SELECT * FROM trusted_files WHERE path = ?", (path,))
-        if row is None:
-            return None
-        content = bytes(row["content"])
-        digest = hashlib.sha256(content).hexdigest()
-        message = _message(path, digest, row["trusted_at"], row["trusted_by"])
-        try:
-            signature = bytes.fromhex(row["signature"])
-        except (TypeError, ValueError):
-            signature = b""
-        if digest != row["sha256"] or not signed_by(self._key.public, message, signature):
-            raise StoreError(
-                f"the trusted copy of {path} was changed in the database", hint="run `overnight gate trust` to renew it"
-            )
-        return content
+        return trusted(self._database, self._key, path)
 
     def current(self, path: str) -> bytes | None:
         """The file as it stands, trusted or not; None if there is none."""
@@ -240,6 +226,29 @@ class Trust:
             if not stat.S_ISREG(found.st_mode) or found.st_size > LARGEST_BYTES:
                 raise StoreError(f"{path} is no plain file of up to {LARGEST_BYTES} bytes", hint="make it one")
             return file.read()
+
+
+def trusted(database: Database, key: SigningKey, path: str) -> bytes | None:
+    """The last trusted content of a file; None if it was never trusted. For readers that trust nothing themselves.
+
+    Raises:
+        StoreError: the copy in the database is not the one that was trusted.
+    """
+    row = database.row("SELECT * FROM trusted_files WHERE path = ?", (path,))
+    if row is None:
+        return None
+    content = bytes(row["content"])
+    digest = hashlib.sha256(content).hexdigest()
+    message = _message(path, digest, row["trusted_at"], row["trusted_by"])
+    try:
+        signature = bytes.fromhex(row["signature"])
+    except (TypeError, ValueError):
+        signature = b""
+    if digest != row["sha256"] or not signed_by(key.public, message, signature):
+        raise StoreError(
+            f"the trusted copy of {path} was changed in the database", hint="run `overnight gate trust` to renew it"
+        )
+    return content
 
 
 def _message(path: str, digest: str, at_s: float, by: str) -> bytes:

@@ -5,8 +5,10 @@ import gc
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 from overnight.core.errors import OvernightError, UsageError
 from overnight.models.gateway import Gateway
@@ -17,7 +19,11 @@ from overnight.store.database import Database
 from overnight.trace.storage import TraceStore
 from overnight.workspace import settings
 from overnight.workspace.settings import FILE
+from overnight.workspace.settings_trust import needs_trust, text_in_force, trusted_digest
 from overnight.workspace.workspace import Workspace
+
+_LOOK_S: Final = 1.0
+"""How often a running gateway looks whether other settings were trusted."""
 
 
 def trace_store(workspace: Workspace) -> TraceStore:
@@ -26,49 +32,74 @@ def trace_store(workspace: Workspace) -> TraceStore:
 
 
 class WatchedSettings:
-    """The model settings of a folder, read again whenever the file has changed; see `models.gateway.Configuration`."""
+    """The model settings of a workspace, read again whenever they have changed; see `models.gateway.Configuration`.
 
-    def __init__(self, folder: Path, path: Path | None = None) -> None:
+    What is in force where there is an approver is looked for in the database, once a second.
+    """
+
+    def __init__(self, workspace: Workspace, path: Path | None = None) -> None:
         """Read them.
 
         Args:
-            folder: of the workspace.
-            path: a file instead of its `overnight.toml`.
+            workspace: whose they are.
+            path: a file instead of its `overnight.toml`, in force as it stands.
 
         Raises:
             SettingsError: they cannot be used.
+            Refused: they were never trusted.
         """
-        self._folder = folder
-        self._path = path or folder / FILE
+        self._workspace = workspace
+        self._path = path or workspace.folder / FILE
         self._own = path is None
+        self._next_s = 0.0
+        self._trusted: str | None = None
         self._stamp = self._look()
+        self._remark = ""
         self._current = self._read()
 
     def current(self) -> ModelSettings:
-        """The settings in force; those before, as long as the file cannot be used."""
+        """The settings in force; those before, as long as these cannot be used."""
         stamp = self._look()
         if stamp != self._stamp:
             self._stamp = stamp
             try:
-                self._current = self._read()
-                print(f"overnight gateway: read {self._path} again", file=sys.stderr)
-            except OvernightError as problem:
+                found = self._read()
+                if found != self._current:
+                    self._current = found
+                    print(f"overnight gateway: read {self._path} again", file=sys.stderr)
+            except (OvernightError, OSError, UnicodeDecodeError) as problem:
                 print(f"overnight gateway: the old settings stay in force: {problem}", file=sys.stderr)
         return self._current
 
     def _read(self) -> ModelSettings:
-        text = None if self._own else self._path.read_text("utf-8")
-        found = settings.load(self._folder, text=text).settings
+        folder = self._workspace.folder
+        if self._own:
+            text, remark = text_in_force(folder, lambda: self._workspace.database)
+            if remark and remark != self._remark:
+                print(f"overnight gateway: {remark}", file=sys.stderr)
+            self._remark = remark
+        else:
+            text = self._path.read_text("utf-8")
+        found = settings.load(folder, text=text).settings
         models = ModelSettings(found.providers, found.models, found.gateway)
         Releases(models)
         return models
 
-    def _look(self) -> tuple[int, int, int]:
+    def _look(self) -> tuple[object, ...]:
         try:
             found = os.stat(self._path)
+            standing = (found.st_mtime_ns, found.st_size, found.st_ino)
         except OSError:
-            return (0, 0, 0)
-        return (found.st_mtime_ns, found.st_size, found.st_ino)
+            standing = (0, 0, 0)
+        now_s = time.monotonic()
+        if self._own and now_s >= self._next_s:
+            self._next_s = now_s + _LOOK_S
+            try:
+                ruled = needs_trust(self._workspace.folder)
+                self._trusted = trusted_digest(self._workspace.database) if ruled else None
+            except OvernightError as problem:
+                self._trusted = str(problem)
+        return (*standing, self._trusted)
 
 
 def serve(

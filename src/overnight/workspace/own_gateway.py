@@ -33,7 +33,7 @@ def own_gateway(workspace: Workspace, agent: str, run: str = "", budget_usd: flo
     keys = Keys(workspace.database)
     key, secret = keys.make(f"own-{secrets.token_hex(8)}", agent=agent, run=run, expires_in_s=_KEY_LIFE_S)
     try:
-        with _Served(workspace, _Limited(WatchedSettings(workspace.folder), limits)) as port:
+        with _Served(workspace, _Limited(WatchedSettings(workspace), limits)) as port:
             client = GatewayClient("127.0.0.1", port, secret)
             try:
                 yield client

@@ -79,10 +79,17 @@ class Settings:
 
 @dataclass(frozen=True)
 class Resolved:
-    """Settings, and where each value came from: `default`, the file, or the environment variable."""
+    """Settings, and where each value came from.
+
+    Attributes:
+        settings: in force.
+        origins: name → `default`, the file, or the environment variable.
+        remark: for the person, where what is in force is not the file as it stands.
+    """
 
     settings: Settings
     origins: Mapping[str, str]
+    remark: str = ""
 
 
 def load(folder: Path, environment: Mapping[str, str] | None = None, text: str | None = None) -> Resolved:

@@ -1,5 +1,6 @@
 """A workspace: a folder whose state lies in its `.overnight/`, and the doors to what is recorded there."""
 
+import dataclasses
 import os
 import secrets
 from dataclasses import dataclass
@@ -94,8 +95,17 @@ class Workspace:
 
     @cached_property
     def resolved(self) -> Resolved:
-        """Its settings, and where each came from."""
-        return settings.load(self.folder)
+        """Its settings in force, and where each came from.
+
+        Raises:
+            SettingsError: they cannot be used.
+            Refused: they were never trusted, though there is somebody who could.
+        """
+        # Imported late: it brings the cryptography that most commands do without.
+        from overnight.workspace.settings_trust import text_in_force
+
+        text, remark = text_in_force(self.folder, lambda: self.database)
+        return dataclasses.replace(settings.load(self.folder, text=text), remark=remark)
 
     @cached_property
     def database(self) -> Database:

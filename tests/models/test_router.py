@@ -122,7 +122,7 @@ def test_a_key_that_is_missing_is_said(port: int, monkeypatch: pytest.MonkeyPatc
     provider = ProviderSettings("openai", "https://cloud.example/v1", api_key_env="CLOUD_KEY")
     settings = ModelSettings({"cloud": provider}, {"big": ReleaseSettings("cloud", "big")})
     router = Router(RouterSettings(), Releases(settings), embedded(), Monitor(RouterSettings()))
-    assert router.offers()[0].why_not == "$CLOUD_KEY is not set"
+    assert router.offers()[0].why_not.startswith("$CLOUD_KEY is not set")
 
 
 def test_the_slow_are_passed_over_by_what_was_measured(port: int, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """`overnight model`: which models there are, and which of them a prompt would go to."""
 
+import sys
 from pathlib import Path
 
 import click
@@ -95,3 +96,66 @@ def route(prompt: str, tier: int, folder: Path | None, as_json: bool) -> None:
         click.echo(table(cells, ["candidate", "tier", "score", "why not"]))
     if found.tier is None:
         raise click.exceptions.Exit(1)
+
+
+@model.group()
+def key() -> None:
+    """Keys of providers, kept in your configuration folder and never in a workspace."""
+
+
+@key.command("set")
+@click.argument("provider")
+@click.option("--for", "url", metavar="URL", help="Where it may be sent; by default where the workspace has PROVIDER.")
+@in_workspace
+def set_(provider: str, url: str | None, folder: Path | None) -> None:
+    """Keep the key of PROVIDER: read from standard input, or asked for at a terminal.
+
+    It is sent to the host it was given for, and to no other. An environment variable named by `api_key_env` goes first.
+    """
+    from overnight.core.errors import NotFound, UsageError
+    from overnight.core.schema import suggest
+    from overnight.models.provider_keys import keep, place_of
+
+    if url is None:
+        providers = opened_with_settings(folder).resolved.settings.providers
+        if provider not in providers:
+            hint = suggest(provider, providers) if providers else "add [providers.NAME], or say --for URL"
+            raise NotFound(f"there is no provider {provider!r} here", hint=hint)
+        url = providers[provider].base_url
+    place = place_of(url)
+    if sys.stdin.isatty():
+        secret = click.prompt(f"key of {provider} at {place}", hide_input=True, err=True)
+    else:
+        secret = sys.stdin.readline()
+        if not secret.strip():
+            raise UsageError(
+                "standard input has no key", hint=f"write it like: overnight model key set {provider} < FILE"
+            )
+    keep(provider, url, secret)
+    click.echo(f"kept; requests to {place} by the provider {provider!r} carry it")
+
+
+@key.command("list")
+@as_json
+def keys(as_json: bool) -> None:
+    """Every key that is kept, without its secret."""
+    from overnight.models.provider_keys import all_kept
+
+    found = all_kept()
+    if as_json:
+        print_json([{"provider": item.provider, "for": item.place} for item in found])
+        return
+    if not found:
+        click.echo("none is kept; `overnight model key set PROVIDER` keeps one")
+        return
+    click.echo(table([[item.provider, item.place] for item in found], ["provider", "for"]))
+
+
+@key.command()
+@click.argument("provider")
+def rm(provider: str) -> None:
+    """Keep the key of PROVIDER no longer."""
+    from overnight.models.provider_keys import forget
+
+    forget(provider)
+    click.echo(f"the key of {provider} is gone")

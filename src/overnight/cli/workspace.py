@@ -1,6 +1,7 @@
 """`overnight init`, `doctor`, `config`, `repair` and `gc`."""
 
 import dataclasses
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import click
 
 from overnight.cli.options import as_json, in_workspace, opened, opened_with_settings, print_json, table
+from overnight.core.escape import visible
 from overnight.workspace.workspace import Workspace
 
 
@@ -48,24 +50,22 @@ def doctor(as_json: bool) -> None:
 @in_workspace
 @as_json
 def config(folder: Path | None, as_json: bool) -> None:
-    """Every setting, its value, and where the value comes from."""
-    resolved = opened_with_settings(folder).resolved
-    values: dict[str, Any] = {}
-    for name, origin in sorted(resolved.origins.items()):
-        section, _, key = name.partition(".")
-        if section == "authors":
-            value: Any = dataclasses.asdict(resolved.settings.authors[key])
-        else:
-            part = getattr(resolved.settings, section)
-            value = getattr(part, f"{key}_" if hasattr(part, f"{key}_") else key)
-        values[name] = {"value": value, "origin": origin}
+    """Every setting, its value, and where the value comes from. Secrets are not shown."""
+    from overnight.workspace.settings_shown import shown
+
+    values = shown(opened_with_settings(folder).resolved)
     if as_json:
         print_json(values)
         return
-    rows = [
-        [name, "–" if item["value"] is None else str(item["value"]), item["origin"]] for name, item in values.items()
-    ]
+    rows = [[name, _cell(item["value"]), item["origin"]] for name, item in values.items()]
     click.echo(table(rows, ["setting", "value", "from"]))
+
+
+def _cell(value: Any) -> str:
+    if value is None or value in ("", [], {}):
+        return "–"
+    text = ", ".join(map(str, value)) if isinstance(value, list) else json.dumps(value, ensure_ascii=False)
+    return visible(text.strip('"'))
 
 
 @click.command()

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from overnight.models.provider_keys import key_for
 from overnight.models.queue_shared import waiting
 from overnight.models.release import Release
 from overnight.models.router_settings import RouterSettings
@@ -98,9 +99,10 @@ class Monitor:
 
     def why_not(self, release: Release) -> str:
         """Why a model is not to be offered, as a sentence; "" if it is."""
-        key = release.provider.api_key_env
-        if key and not os.environ.get(key):
-            return f"${key} is not set"
+        try:
+            key_for(release.provider_name, release.provider)
+        except LookupError as problem:
+            return str(problem)
         if release.settings.tier > 2 or release.target.host not in _LOCAL_HOSTS:
             return ""
         return self._busy(release) or self._closed(release) or self._slow(release) or self._large(release)

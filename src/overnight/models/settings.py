@@ -24,6 +24,16 @@ def _url(raw: Any) -> str:
     return raw
 
 
+def _variable(raw: Any) -> str:
+    # What does not look like a name may be the key itself, so it is not repeated.
+    if not isinstance(raw, str) or (raw and not raw.replace("_", "a").isalnum()):
+        raise SettingsError(
+            "api_key_env takes the name of an environment variable, and never a key",
+            hint="write it like OPENAI_API_KEY, or keep the key with `overnight model key set PROVIDER`",
+        )
+    return raw
+
+
 def _limits(raw: Any) -> tuple[Limit, ...]:
     if not isinstance(raw, list):
         raise SettingsError(f"expected a list of tables, got {raw!r}", hint="write [[gateway.limits]]")
@@ -54,7 +64,8 @@ class ProviderSettings:
     Attributes:
         kind: which wire formats it speaks.
         base_url: with the version: `https://api.openai.com/v1`.
-        api_key_env: the environment variable that holds the key, read when a request is sent; empty: none is needed.
+        api_key_env: the environment variable that holds the key, read when a request is sent; where it is not set, the
+            key that `overnight model key set` keeps for this provider is taken; empty: none is needed.
         timeout: to the first byte of an answer, seconds in the end; `10m` by default.
         idle_timeout: between two pieces of an answer; `2m` by default.
         connect_timeout: to connect; `10s` by default.
@@ -68,7 +79,7 @@ class ProviderSettings:
 
     kind: ProviderKind
     base_url: str = field(metadata=schema.parsed_by(_url))
-    api_key_env: str = ""
+    api_key_env: str = field(default="", metadata=schema.parsed_by(_variable))
     timeout: float = field(default=600.0, metadata=schema.parsed_by(parse_duration_s))
     idle_timeout: float = field(default=120.0, metadata=schema.parsed_by(parse_duration_s))
     connect_timeout: float = field(default=10.0, metadata=schema.parsed_by(parse_duration_s))

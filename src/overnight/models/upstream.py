@@ -1,7 +1,6 @@
 """Providers: how each is spoken to, and what its failures mean."""
 
 import json
-import os
 import random
 import time
 from collections.abc import Mapping
@@ -9,6 +8,7 @@ from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
+from overnight.models.provider_keys import ProviderKeys
 from overnight.models.release import Release
 from overnight.models.settings import ProviderKind
 from overnight.models.upstream_breaker import Breaker
@@ -62,6 +62,7 @@ class Upstreams:
     def __init__(self) -> None:
         self.client = HttpClient()
         self._breakers: dict[str, Breaker] = {}
+        self._keys = ProviderKeys()
 
     def breaker(self, provider_name: str) -> Breaker:
         """The breaker of a provider; it outlives changes of the configuration."""
@@ -78,15 +79,13 @@ class Upstreams:
 
         Raises:
             ConnectionFailed: no answer came.
-            LookupError: the provider's key is not in the environment.
+            LookupError: the provider's key is nowhere.
         """
         provider = release.provider
         sent = {"content-type": "application/json", "accept-encoding": "identity", "user-agent": "overnight"}
         sent.update((name, headers[name]) for name in _PASSED_ON if name in headers)
-        if provider.api_key_env:
-            key = os.environ.get(provider.api_key_env)
-            if not key:
-                raise LookupError(f"${provider.api_key_env}, the key of provider {release.provider_name!r}, is not set")
+        key = self._keys.get(release.provider_name, provider)
+        if key:
             sent.update({"x-api-key": key} if provider.kind == "anthropic" else {"authorization": f"Bearer {key}"})
         if provider.kind == "anthropic":
             sent["anthropic-version"] = headers.get("anthropic-version", _ANTHROPIC_VERSION)

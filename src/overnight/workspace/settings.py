@@ -3,10 +3,10 @@
 import dataclasses
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from overnight.core import schema
 from overnight.core.clock import parse_duration_s
@@ -14,7 +14,7 @@ from overnight.core.errors import SettingsError, UsageError
 from overnight.loop.authors.settings import CommandSettings
 from overnight.loop.place import Isolation
 from overnight.models.router_settings import RouterSettings
-from overnight.models.settings import GatewaySettings, ProviderSettings, ReleaseSettings
+from overnight.models.settings import GatewaySettings, ProviderSettings, ReleaseSettings, TenantSettings
 
 FILE = "overnight.toml"
 
@@ -77,6 +77,15 @@ class Settings:
     router: RouterSettings = field(default_factory=RouterSettings)
 
 
+_NAMED: Final[Mapping[str, type[Any]]] = {
+    "authors": CommandSettings,
+    "providers": ProviderSettings,
+    "models": ReleaseSettings,
+    "gateway.tenants": TenantSettings,
+}
+"""Tables of tables: `[providers.NAME]`."""
+
+
 @dataclass(frozen=True)
 class Resolved:
     """Settings, and where each value came from.
@@ -134,14 +143,27 @@ def load(folder: Path, environment: Mapping[str, str] | None = None, text: str |
             if variable in environment:
                 data[section] = {**table, **data.get(section, {}), key: _from_text(environment[variable], variable)}
                 origins[name] = f"${variable}"
-    for name in data.get("authors", {}) if isinstance(data.get("authors"), dict) else ():
-        origins[f"authors.{name}"] = str(path)
+    for section, kind in _NAMED.items():
+        origins.update(_named_origins(raw, section, kind, str(path)))
+    if any(name.startswith("gateway.tenants.") for name in origins):
+        del origins["gateway.tenants"]
     try:
         return Resolved(schema.build(Settings, data, str(path)), origins)
     except SettingsError:
         raise
     except UsageError as problem:
         raise SettingsError(f"{path}: {problem.message}", hint=problem.hint) from problem
+
+
+def _named_origins(raw: Mapping[str, Any], section: str, kind: type[Any], path: str) -> Iterator[tuple[str, str]]:
+    """Of every field of `[section.NAME]`, for every name in the file."""
+    tables: Any = raw
+    for part in section.split("."):
+        tables = tables.get(part, {}) if isinstance(tables, dict) else {}
+    for name, table in tables.items() if isinstance(tables, dict) else ():
+        for item in dataclasses.fields(kind):
+            key = item.name.rstrip("_")
+            yield f"{section}.{name}.{key}", path if isinstance(table, dict) and key in table else "default"
 
 
 def _from_text(text: str, variable: str) -> Any:

@@ -16,7 +16,7 @@ from overnight.kernel.gate import Gate
 from overnight.kernel.grants import Grants
 from overnight.kernel.inbox import Inbox
 from overnight.kernel.journal import Change, Draft, Journal
-from overnight.kernel.keys import SigningKey
+from overnight.kernel.keys import SigningKey, secret_key
 from overnight.kernel.ledger import Ledger
 from overnight.kernel.matrix import Layer, Matrix, Rule
 from overnight.kernel.parts import Parts
@@ -26,6 +26,7 @@ from overnight.kernel.rollback import Rollback
 from overnight.kernel.session import Principal, Session
 from overnight.kernel.tool import Argument, ToolSpec
 from overnight.kernel.tool_code import ToolCode
+from overnight.kernel.vaults import Vaults
 from overnight.store.blobs import Blobs
 from overnight.store.database import Database
 from overnight.store.git import Repository
@@ -92,6 +93,7 @@ def house(database: Database, config: Path) -> Iterator[House]:
     parts = Parts(
         database, journal, blobs, inbox := Inbox(database, Approver(), journal),
         Grants(database, SigningKey.open(config, "grants")), Ledger(database, []), Breaker(database, inbox),
+        Vaults(database, secret_key(config, "vault")),
     )  # fmt: skip
     gate = Gate(root, parts, Policy(Matrix([Layer(tuple(rules))])))
     path = Argument("path", kind="path")

@@ -20,6 +20,7 @@ from overnight.kernel.journal_history import History
 from overnight.kernel.journal_read import JournalReader
 from overnight.kernel.parts import open_parts
 from overnight.kernel.undo import UNDO_FAMILY, plan_undo, undo
+from overnight.kernel.vaults import open_vaults
 from overnight.store.git import Repository
 
 _file = click.Path(path_type=Path, dir_okay=False)
@@ -54,12 +55,16 @@ def log(
 @audit.command()
 @click.argument("name", metavar="ID")
 @click.option("--state", is_flag=True, help="Also the state of every journaled object after it.")
+@click.option("--reveal", is_flag=True, help="Show personal data in the place of placeholders; secrets stay hidden.")
 @in_workspace
 @as_json
-def show(name: str, state: bool, folder: Path | None, as_json: bool) -> None:
+def show(name: str, state: bool, reveal: bool, folder: Path | None, as_json: bool) -> None:
     """One action (act_…), question (ask_…) or entry (its number), complete."""
     workspace = opened(folder)
     entries = entries_about(workspace.database, name)
+    if reveal:
+        vaults = open_vaults(workspace.folder, workspace.database)
+        entries = [vaults.revealed(entry) for entry in entries]
     document: dict[str, Any] = {"id": name, "entries": [entry.to_json() for entry in entries]}
     if state:
         journal = Journal.open(workspace.database)

@@ -10,6 +10,7 @@ import click
 
 from overnight.cli.credential import by_approver, open_credential
 from overnight.cli.options import as_json, in_workspace, opened, print_json, table
+from overnight.core.clock import format_duration
 from overnight.core.errors import NotFound, UsageError
 from overnight.core.escape import visible
 from overnight.kernel.label import Label
@@ -49,9 +50,10 @@ def check(
     """
     simulation = Simulation.open(opened(folder))
     try:
-        decision = simulation.decide(agent, tenant, tool, _arguments(args), request, _labels(labels), session)
+        proposed = _arguments(args)
+        decision = simulation.decide(agent, tenant, tool, proposed, request, _labels(labels), session)
         if decision.verdict == "ask":
-            decision = simulation.ask(decision, tenant, session)
+            decision = simulation.ask(decision, tenant, session, proposed)
     finally:
         simulation.close()
     if as_json:
@@ -98,7 +100,10 @@ def explain(
 @in_workspace
 @as_json
 def matrix(folder: Path | None, as_json: bool) -> None:
-    """Who may do what: agents by tools, as the trusted rules say before arguments are looked at."""
+    """Who may do what: agents by tools, as the trusted rules say before arguments are looked at.
+
+    Below it stand what is masked from whom, limits, combinations, and what the breaker takes for machine speed.
+    """
     simulation = Simulation.open(opened(folder))
     try:
         document = simulation.matrix()
@@ -116,6 +121,18 @@ def matrix(folder: Path | None, as_json: bool) -> None:
     found = {(cell["agent"], cell["tool"]): cell["decision"] for cell in cells}
     click.echo(table([[tool, *(found.get((a, tool), "deny") for a in agents)] for tool in tools], ["tool", *agents]))
     click.echo(f"policy {document['policy'][:16]}; ? = depends on the arguments")
+    masking = document["masking"]
+    click.echo("masked: " + ", ".join(f"{hide} from {agent}" for agent, hide in masking.items()))
+    click.echo("too fast: " + ", ".join(f"{family} {speed}" for family, speed in document["machine_speed"].items()))
+    for name in document["limits"]:
+        click.echo(f"limit: {name}")
+    for rule in document["combinations"]:
+        window = format_duration(rule["within_s"]) if rule["within_s"] else "never"
+        click.echo(
+            f"combination: {visible(rule['name'])}: {rule['decision']} per {rule['scope']}, forgotten after {window}"
+        )
+    if document["approvers_of_destructive"] > 1:
+        click.echo("destructive calls that ask need two approvers")
 
 
 @gate.command()

@@ -11,6 +11,7 @@ from overnight.core.clock import format_duration
 from overnight.kernel.approver import Approver, Credential
 from overnight.kernel.inbox import Inbox, Item
 from overnight.kernel.journal import Journal
+from overnight.kernel.vaults import open_vaults
 
 
 @click.command()
@@ -19,17 +20,19 @@ from overnight.kernel.journal import Journal
 @as_json
 def inbox(kind: str | None, folder: Path | None, as_json: bool) -> None:
     """What waits for a person, oldest first."""
-    database = opened(folder).database
+    workspace = opened(folder)
+    database = workspace.database
     journal = Journal.open(database)
     items = [item for item in Inbox(database, Approver(), journal).pending() if kind in (None, item.kind)]
     journal.close()
+    vaults = open_vaults(workspace.folder, database)
     if as_json:
-        print_json([{**item.to_json(), "state": "pending"} for item in items])
+        print_json([{**item.to_json(), "state": "pending", "reveals": vaults.reveal(item)} for item in items])
         return
     if not items:
         click.echo("nothing waits for you")
     for item in items:
-        click.echo(item.text())
+        click.echo(item.text(vaults.reveal(item)))
         click.echo(f'  {_age(item)}\n  overnight approve {item.id}   or   overnight deny {item.id} --why "…"\n')
 
 
@@ -60,13 +63,15 @@ def deny(
 
 
 def _vote(item_id: str, why: str, verdict: str, credential: Credential, folder: Path | None, as_json: bool) -> None:
-    database = opened(folder).database
-    journal = Journal.open(database)
-    box = Inbox(database, Approver(), journal)
+    workspace = opened(folder)
+    journal = Journal.open(workspace.database)
+    box = Inbox(workspace.database, Approver(), journal)
     try:
         item = box.get(item_id)
+        # A yes to values that nobody can be shown is none; a no needs to see nothing.
+        revealed = open_vaults(workspace.folder, workspace.database).reveal(item) if verdict == "approve" else {}
         if not as_json:
-            click.echo(item.text())
+            click.echo(item.text(revealed))
         state = box.approve(item_id, credential, why) if verdict == "approve" else box.deny(item_id, credential, why)
     finally:
         journal.close()

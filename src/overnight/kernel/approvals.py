@@ -10,6 +10,7 @@ from overnight.core.escape import visible
 from overnight.kernel.canonical import Json
 from overnight.kernel.decision import Decision
 from overnight.kernel.inbox import Inbox, Item, State
+from overnight.kernel.inbox_item import VALUES
 from overnight.kernel.session import Session
 from overnight.kernel.tool import ToolSpec
 
@@ -17,9 +18,16 @@ EXPIRES_S = 24 * 3600.0
 """How long an approval waits before it counts as denied."""
 
 
-def bound(decision: Decision, precondition: Json = None) -> dict[str, Json]:
-    """What an approval of this decision is good for; arguments are those that would be executed."""
-    return {
+def bound(decision: Decision, precondition: Json = None, values: Mapping[str, Json] | None = None) -> dict[str, Json]:
+    """What an approval of this decision is good for.
+
+    Args:
+        decision: its arguments are those that would be executed, with placeholders for what must not be written down.
+        precondition: what must still hold.
+        values: for each placeholder the keyed hash of what it stands for, so that a yes is for those values alone.
+    """
+    revealing: dict[str, Json] = {VALUES: dict(values)} if values else {}
+    return revealing | {
         "tool": decision.tool,
         "version": decision.version,
         "arguments": dict(decision.arguments),
@@ -43,6 +51,7 @@ class Approvals:
         *,
         reason: str,
         precondition: Json = None,
+        values: Mapping[str, Json] | None = None,
         needed: int = 1,
         expires_s: float = EXPIRES_S,
     ) -> Item:
@@ -54,6 +63,7 @@ class Approvals:
             decision: the `ask`, with arguments, rule and origins.
             reason: the agent's own words (untrusted).
             precondition: what must still hold at execution, e.g. the hash of the file that would be overwritten.
+            values: see `bound`.
             needed: how many different approvers must say yes.
             expires_s: seconds until it counts as denied.
 
@@ -75,7 +85,7 @@ class Approvals:
         return self._inbox.add(
             "approval",
             f"{decision.agent} asks to run {decision.tool}({_brief(decision.arguments)})",
-            bound(decision, precondition),
+            bound(decision, precondition, values),
             context=context,
             session=session.id,
             tenant=session.principal.tenant,
@@ -88,7 +98,9 @@ class Approvals:
         """Wait up to `timeout_s` seconds for the person; also one in another process."""
         return self._inbox.wait(item.id, timeout_s)
 
-    def consume(self, item_id: str, decision: Decision, precondition: Json = None) -> Item:
+    def consume(
+        self, item_id: str, decision: Decision, precondition: Json = None, values: Mapping[str, Json] | None = None
+    ) -> Item:
         """Use up the approval, immediately before execution, for what `decision` and `precondition` say *now*.
 
         Raises:
@@ -96,7 +108,7 @@ class Approvals:
             NotFound: there is no such item.
             StoreError: the use cannot be recorded; the call must not run.
         """
-        return self._inbox.use(item_id, bound(decision, precondition))
+        return self._inbox.use(item_id, bound(decision, precondition, values))
 
 
 def _brief(arguments: Mapping[str, Json]) -> str:

@@ -5,15 +5,14 @@ split over sessions so that none of them meets it alone. A stopped session stays
 approver lets it go on.
 """
 
-import math
 import threading
 import time
 from collections import OrderedDict, deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
-from overnight.core.errors import SettingsError
+from overnight.kernel.burst import MACHINE_SPEED, Burst, Bursts
 from overnight.kernel.canonical import Json
 from overnight.kernel.combination import Combination
 from overnight.kernel.decision import Decision
@@ -21,36 +20,15 @@ from overnight.kernel.inbox import Inbox, Item
 from overnight.kernel.session import Session
 from overnight.store.database import Database
 
+__all__ = ["MACHINE_SPEED", "Breaker", "Burst", "Bursts", "fragments"]
+
 Reason = Literal["burst", "fragments"]
 
 FRAGMENT_WINDOW_S = 3600.0
 """Within this time steps of different sessions of a tenant are taken together."""
 
 _WATCHED = 10_000
-
-
-@dataclass(frozen=True, slots=True)
-class Burst:
-    """Too fast for too long: `calls_per_s` calls a second, on average over `sustained_s` seconds."""
-
-    calls_per_s: float
-    sustained_s: float
-
-    def __post_init__(self) -> None:
-        if not (0 < self.calls_per_s < 1e5 and 0 < self.sustained_s < 1e5 and self.calls > 1):
-            raise SettingsError(
-                f"{self.calls_per_s:g} calls a second for {self.sustained_s:g}s is no burst",
-                hint="that must be at least two calls",
-            )
-
-    @property
-    def calls(self) -> int:
-        """So many calls within `sustained_s` are a burst."""
-        return math.ceil(self.calls_per_s * self.sustained_s)
-
-
-MACHINE_SPEED = Burst(calls_per_s=5, sustained_s=10)
-"""No person watches fifty calls in ten seconds."""
+_NO_RULES = Bursts()
 
 
 class Breaker:
@@ -79,24 +57,36 @@ class Breaker:
         self._calls: OrderedDict[tuple[str, str], deque[float]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def note(self, session: Session, family: str, *, at_s: float | None = None) -> str | None:
+    def threshold(self, family: str, rules: Bursts) -> Burst | None:
+        """What is too fast for a family: the program's word for it, else the rules'; None if it is not watched."""
+        for families in (self._families, rules.families):
+            if family in families:
+                return families[family]
+        return rules.default or self._default
+
+    def note(
+        self, session: Session, family: str, rules: Bursts = _NO_RULES, *, at_s: float | None = None
+    ) -> str | None:
         """Count one call that is about to run; why the session is stopped now, or None.
 
         Args:
             session: whose; the whole tree of sessions is counted together.
             family: of the tool.
+            rules: thresholds of the rules in force.
             at_s: monotonic time of the call; the present if None.
 
         Raises:
             StoreError: a stop cannot be kept; the call must not run.
         """
-        burst = self._families.get(family, self._default)
+        burst = self.threshold(family, rules)
         if burst is None:
             return None
         now_s = time.monotonic() if at_s is None else at_s
         with self._lock:
             key = (session.root, family)
-            recent = self._calls.setdefault(key, deque(maxlen=burst.calls))
+            recent = self._calls.get(key)
+            if recent is None or recent.maxlen != burst.calls:
+                recent = self._calls[key] = deque(recent or (), maxlen=burst.calls)
             self._calls.move_to_end(key)
             if len(self._calls) > _WATCHED:
                 self._calls.popitem(last=False)
@@ -172,10 +162,11 @@ class Breaker:
 def fragments(rules: Sequence[Combination], within_s: float = FRAGMENT_WINDOW_S) -> tuple[Combination, ...]:
     """For each rule a tenant-wide twin that notices when it is met over several agents' sessions.
 
-    A twin never allows what its rule stops: it is checked besides it, forgets after `within_s` seconds, and asks.
+    A twin never allows what its rule stops: it is checked besides it, forgets after `within_s` seconds unless the rule
+    says otherwise, and asks. A rule with `fragments_s` of 0 has none.
     """
     return tuple(
-        replace(rule, name=f"{rule.name} (in fragments)", scope="tenant", within_s=within_s, decision="ask", twin=True)
+        replace(rule, name=f"{rule.name} (in fragments)", scope="tenant", within_s=window_s, decision="ask", twin=True)
         for rule in rules
-        if rule.scope != "tenant"
+        if rule.scope != "tenant" and (window_s := within_s if rule.fragments_s is None else rule.fragments_s)
     )

@@ -71,6 +71,10 @@ class Catalogue:
             self._names[name] = spec
             self._taken[sanitised(name)] = spec.id
 
+    def find(self, name: str) -> ToolSpec | None:
+        """The tool whose id or declared alias is exactly `name`; None if there is none."""
+        return self._names.get(name)
+
     def resolve(self, name: str) -> ToolSpec:
         """The tool that `name` names: its id or a declared alias, exactly.
 

@@ -86,6 +86,7 @@ class Combination:
         decision: what the stopped call becomes.
         scope: whose history counts.
         within_s: forgets this long after its last step; 0 never forgets.
+        fragments_s: within which its steps, spread over a tenant's sessions, ask; None is the default, 0 never asks.
         where: `AGENTS.md:30`.
         twin: watches over a whole tenant for what the rule itself stops within one history (see `breaker`).
     """
@@ -97,6 +98,7 @@ class Combination:
     decision: Literal["deny", "ask"] = "deny"
     scope: Scope = "agent"
     within_s: float = DAY_S
+    fragments_s: float | None = None
     where: str = "code"
     twin: bool = False
 

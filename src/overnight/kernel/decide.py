@@ -13,17 +13,21 @@ from functools import cached_property, lru_cache
 from overnight.core.errors import UsageError
 from overnight.core.escape import visible
 from overnight.kernel.arguments import BadArguments, resolved
+from overnight.kernel.burst import Bursts
 from overnight.kernel.canonical import Json, content_hash
 from overnight.kernel.catalogue import Catalogue, UnknownTool
 from overnight.kernel.combination import START, Combination, State, fresh, stops
 from overnight.kernel.decision import Decision, Reason, Verdict
-from overnight.kernel.label import Label, Origin, exceeds
+from overnight.kernel.hiding import HidingPolicy
+from overnight.kernel.label import Label, Origin, exceeds, highest
+from overnight.kernel.limits import Limit
 from overnight.kernel.matrix import Matrix, Ruling
 from overnight.kernel.paths import PathRoot
 from overnight.kernel.plan import Plan
 from overnight.kernel.provenance import Provenance
 from overnight.kernel.session import Principal
 from overnight.kernel.tool import ToolSpec
+from overnight.kernel.veil import Lifted, Veil
 
 _NOTHING: frozenset[str] = frozenset()
 _SEVERITY: dict[Verdict, int] = {"allow": 0, "narrow": 1, "ask": 2, "deny": 3}
@@ -39,6 +43,9 @@ class Policy:
         plan_words: words of a request by which the built-in planner plans a tool; empty plans nothing.
         tools: tools that the rules' files declare.
         destructive_quorum: destructive calls that ask need two different approvers.
+        hiding: what models and records do not see of results and arguments.
+        bursts: what the breaker takes for machine speed.
+        limits: of calls, bytes, tokens and money, besides those of the program.
     """
 
     matrix: Matrix
@@ -46,13 +53,24 @@ class Policy:
     plan_words: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     tools: tuple[ToolSpec, ...] = ()
     destructive_quorum: bool = False
+    hiding: HidingPolicy = field(default_factory=HidingPolicy)
+    bursts: Bursts = field(default_factory=Bursts)
+    limits: tuple[Limit, ...] = ()
 
     @cached_property
     def hash(self) -> str:
         """SHA-256 of everything that decides."""
         words: Json = {tool: list(listed) for tool, listed in self.plan_words.items()}
         return content_hash(
-            [self.matrix.hash, [repr(rule) for rule in self.combinations], words, self.destructive_quorum]
+            [
+                self.matrix.hash,
+                [repr(rule) for rule in self.combinations],
+                words,
+                self.destructive_quorum,
+                repr(self.hiding),
+                repr(self.bursts),
+                repr(self.limits),
+            ]
         )
 
 
@@ -64,11 +82,13 @@ class History:
         root: id of the outermost session.
         provenance: where values came from.
         states: of the combinations, by their key.
+        veil: un-masks what models propose; None takes placeholders for text.
     """
 
     root: str
     provenance: Provenance
     states: dict[str, State] = field(default_factory=dict)
+    veil: Veil | None = None
 
 
 class Decider:
@@ -121,6 +141,9 @@ class Decider:
         plan: Plan | None,
         simulate: Mapping[str, Label] | None,
     ) -> Decision:
+        lifted = None if history.veil is None else history.veil.lift(spec, arguments, history.provenance)
+        if lifted is not None:
+            arguments = lifted.arguments
         final = resolved(spec, arguments, self.paths)
         if spec.egress_with:
             spec = spec.as_called(final)
@@ -130,9 +153,12 @@ class Decider:
                 if name not in origins:
                     raise BadArguments(f"there is no argument {visible(name)!r} to label", hint="give it in --args")
                 origins[name] = Origin(label, origins[name].confidentiality, "simulated")
+        if lifted is not None:
+            _raise_levels(origins, lifted)
         suspect = self._suspect(spec, history.provenance, final, origins, simulate or {})
         ruling = self.policy.matrix.rule(principal, spec, final, origins, frozenset(suspect) if suspect else _NOTHING)
-        if ruling.verdict == "allow" and not suspect and not ruling.narrow and self._plain(history, spec, plan):
+        simple = ruling.verdict == "allow" and not suspect and not ruling.narrow and lifted is None
+        if simple and self._plain(history, spec, plan):
             reasons = _allowed(ruling.rule, ruling.why)
             agent = principal.agent
             return Decision(
@@ -143,7 +169,9 @@ class Decider:
             found.append((ruling.verdict, ruling.rule, _ruling_reason(ruling, principal, spec)))
         if ruling.verdict != "deny":
             found += [("ask", ruling.rule, reason) for name, reason in suspect.items() if name not in ruling.bounded]
-            if history.provenance.peak != "public":
+            if lifted is not None:
+                found += [("ask", ruling.rule, _stranger(spec, name)) for name in sorted(lifted.strangers)]
+            if history.provenance.peak != "public" or lifted is not None:
                 found += self._confidentiality(spec, origins, ruling)
             if self.policy.combinations:
                 found += self._combinations(principal, history, spec, final, origins)
@@ -277,6 +305,20 @@ class Decider:
 @lru_cache(maxsize=1024)
 def _allowed(rule: str, why: str) -> tuple[Reason, ...]:
     return (Reason("allowed", why or f"the rule at {rule} allows it"),)
+
+
+def _raise_levels(origins: dict[str, Origin], lifted: Lifted) -> None:
+    """An argument that held placeholders carries at least what they stand for."""
+    for name, level in lifted.levels.items():
+        if name in origins:
+            origin = origins[name]
+            source = f"{origin.source}; masked {lifted.kinds[name]}"
+            origins[name] = Origin(origin.label, highest(origin.confidentiality, level), source)
+
+
+def _stranger(spec: ToolSpec, name: str) -> Reason:
+    sentence = f"{name} of {spec.id} holds a placeholder that was not made in this session, and stays as it is"
+    return Reason("masked_elsewhere", sentence)
 
 
 def _ruling_reason(ruling: Ruling, principal: Principal, spec: ToolSpec) -> Reason:

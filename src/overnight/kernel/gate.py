@@ -13,7 +13,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from overnight.core.errors import Refused
-from overnight.core.ids import new_id
 from overnight.kernel.approvals import Approvals
 from overnight.kernel.canonical import Json, canonical_json
 from overnight.kernel.catalogue import Catalogue
@@ -29,6 +28,7 @@ from overnight.kernel.paths import PathRoot
 from overnight.kernel.plan import Plan, Planner, WordPlanner
 from overnight.kernel.record import Recorder
 from overnight.kernel.refusal import denial, failure, refusal
+from overnight.kernel.screen import Screen
 from overnight.kernel.session import OnDenied, Principal, Session
 from overnight.kernel.sessions import Sessions
 from overnight.kernel.tool_code import Run, ToolCode, changed_files, changes, images
@@ -158,51 +158,74 @@ class Gate:
         Returns:
             What became of it. A refusal is an outcome; this never raises for one.
         """
-        action = new_id("act")
+        screen = self._screen(session, tool, arguments, reason)
         try:
-            return self._call(session, tool, arguments, action, reason, wait_s)
+            outcome = self._call(screen, tool, arguments, wait_s)
         except Exception as problem:
             decision = self._refused(session, tool, arguments, "gate_failed", failure(problem))
-            return self._denied(session, decision, action, reason)
+            outcome = self._denied(screen, decision)
+        return screen.shown(outcome)
 
-    def ask(self, session: Session, decision: Decision, reason: str) -> Item:
+    def shown(self, session: Session, text: str) -> str:
+        """Any other text as the session's model may see it: the person's request, a file of instructions.
+
+        Raises:
+            StoreError: what was masked in it cannot be kept.
+        """
+        return str(self._screen(session).shown_json(text))
+
+    def _screen(
+        self, session: Session, tool: str = "", arguments: Mapping[str, Json] | None = None, reason: str = ""
+    ) -> Screen:
+        hiding = self.policy.hiding.of(session.principal)
+        lock = self.sessions.lock(session)
+        return Screen(self._parts.vaults, session, hiding, lock, self.catalogue.find(tool), arguments, reason)
+
+    def _ask(self, screen: Screen, code: ToolCode, decision: Decision) -> Item:
         """Put the question of an `ask` into the inbox, or find it there."""
-        code = self._tools.get(decision.tool)
-        spec = self.catalogue.resolve(decision.tool)
-        needed = 2 if spec.effect == "destructive" and self.policy.destructive_quorum else 1
-        stated = _precondition(code, decision) if code is not None else None
-        return self._approvals.ask(session, spec, decision, reason=reason, precondition=stated, needed=needed)
+        needed = 2 if code.spec.effect == "destructive" and self.policy.destructive_quorum else 1
+        kept, stated, values = self._bound(screen, code, decision)
+        return self._approvals.ask(
+            screen.session, code.spec, kept, reason=screen.kept_reason(), precondition=stated, values=values,
+            needed=needed,
+        )  # fmt: skip
 
-    def _call(
-        self, session: Session, tool: str, arguments: Mapping[str, Json], action: str, reason: str, wait_s: float
-    ) -> Outcome:
+    def _bound(self, screen: Screen, code: ToolCode, decision: Decision) -> tuple[Decision, Json, dict[str, Json]]:
+        """What a question is about, computed anew each time: the decision as it may be kept, its precondition, and the
+        keyed hashes of the values behind their placeholders."""
+        stated = code.precondition(decision.arguments) if code.precondition is not None else None
+        kept, precondition = screen.kept(decision), screen.kept_json(stated)
+        return kept, precondition, screen.values(dict(kept.arguments), precondition)
+
+    def _call(self, screen: Screen, tool: str, arguments: Mapping[str, Json], wait_s: float) -> Outcome:
+        session = screen.session
         with self.sessions.lock(session):
             decision, grant = self._decide(session, tool, arguments, to_run=True)
         if decision.verdict == "deny":
-            return self._denied(session, decision, action, reason)
+            return self._denied(screen, decision)
         code = self._tools.get(decision.tool)
         if code is None or grant is None:
             sentence = f"{decision.tool} is declared, but nothing here can run it"
             refused = self._refused(session, tool, arguments, "not_runnable", sentence)
-            return self._denied(session, refused, action, reason)
+            return self._denied(screen, refused)
         if decision.verdict == "ask":
-            item = self.ask(session, decision, reason)
+            item = self._ask(screen, code, decision)
             self._parts.breaker.heed(session, decision, item)
             decision = replace(decision, approval_id=item.id)
             state = self._parts.inbox.state(item.id)
             if state == "pending" and wait_s > 0:
                 state = self._approvals.wait(item, wait_s)
             if state == "pending":
-                self._recorder.ahead(session, decision, action, reason, durable=False, grant=grant.revocations)
-                return Outcome("pending", decision, action=action)
+                self._ahead(screen, decision, durable=False, grant=grant.revocations)
+                return Outcome("pending", decision, action=screen.action)
             # The world may have moved while the person thought: decide again, and use the yes for exactly that.
             with self.sessions.lock(session):
                 decision, grant = self._decide(session, tool, arguments, to_run=True, approved=True)
                 if decision.verdict == "ask":
-                    decision = self._use_approval(item.id, code, decision)
+                    decision = self._use_approval(screen, item.id, code, decision)
             if decision.verdict == "deny" or grant is None:
-                return self._denied(session, decision, action, reason)
-        return self._execute(session, code, decision, grant, action, reason)
+                return self._denied(screen, decision)
+        return self._execute(screen, code, decision, grant)
 
     def _decide(
         self,
@@ -229,6 +252,7 @@ class Gate:
         decider = self._decider
         rules = decider.policy.combinations
         history = self.sessions.history(session)
+        history.veil = self._parts.vaults.veil(session)
         plan = self.sessions.plan(session)
         if not rules:
             decision = decider.decide(grant.principal, history, tool, arguments, plan=plan, simulate=simulate)
@@ -252,56 +276,50 @@ class Gate:
             return denial(decision, problem.reason, problem.message)
         return decision
 
-    def _use_approval(self, item_id: str, code: ToolCode, decision: Decision) -> Decision:
+    def _use_approval(self, screen: Screen, item_id: str, code: ToolCode, decision: Decision) -> Decision:
         """Outside any transaction: the use is journaled, and the journal writes through its own connection."""
         try:
-            self._approvals.consume(item_id, decision, _precondition(code, decision))
+            kept, stated, values = self._bound(screen, code, decision)
+            self._approvals.consume(item_id, kept, stated, values)
         except Refused as problem:
             return denial(decision, problem.reason, problem.message)
         return replace(decision, approval_id=item_id)
 
-    def _execute(
-        self, session: Session, code: ToolCode, decision: Decision, grant: Grant, action: str, reason: str
-    ) -> Outcome:
+    def _execute(self, screen: Screen, code: ToolCode, decision: Decision, grant: Grant) -> Outcome:
+        session = screen.session
         spec = code.spec
         family = spec.family or spec.server
-        halted = self._parts.breaker.note(session, family)
+        halted = self._parts.breaker.note(session, family, self.policy.bursts)
         if halted is not None:
-            return self._denied(session, denial(decision, "breaker", halted), action, reason)
+            return self._denied(screen, denial(decision, "breaker", halted))
         roles = sorted(self.policy.matrix.roles_of(grant.principal.agent, grant.principal.tenant))
         subject = Subject(grant.principal.agent, grant.principal.tenant, tuple(roles), spec.id, family)
-        reserved = self._parts.ledger.reserve(subject, code.amounts(decision.arguments))
+        reserved = self._parts.ledger.reserve(subject, code.amounts(decision.arguments), self.policy.limits)
         if isinstance(reserved, Exceeded):
-            return self._denied(session, denial(decision, "limit_exceeded", reserved.sentence), action, reason)
+            refused = denial(decision, "limit_exceeded", reserved.sentence)
+            return self._denied(screen, refused)
         try:
             before = images(self.paths, self._parts.blobs, changed_files(spec, decision.arguments))
             with self.sessions.lock(session):
                 self.sessions.about_to_read(self.sessions.history(session), spec)
-            self._recorder.ahead(
-                session,
-                decision,
-                action,
-                reason,
-                durable=code.durable,
-                grant=grant.revocations,
-                before=before,
-                effect=spec.effect,
+            self._ahead(
+                screen, decision, durable=code.durable, grant=grant.revocations, before=before, effect=spec.effect
             )
         except BaseException:
             self._parts.ledger.refund(reserved)
             raise
-        return self._run(session, code, decision, action, before, reserved)
+        return self._run(screen, code, decision, before, reserved)
 
     def _run(
         self,
-        session: Session,
+        screen: Screen,
         code: ToolCode,
         decision: Decision,
-        action: str,
         before: Mapping[str, str | None],
         reserved: Reservation,
     ) -> Outcome:
         """From here on it has happened: whatever fails, the outcome says so, and no session goes on unrecorded."""
+        session, action = screen.session, screen.action
         error, result = "", None
         try:
             result = code.run(decision.arguments)
@@ -314,28 +332,42 @@ class Gate:
             if not error:
                 with self.sessions.lock(session):
                     self.sessions.history(session).provenance.seen(code.spec, result, f"action {action}")
-            self._recorder.result(session, code.spec.id, action, text, error, changes(before, after))
+            kept = str(screen.kept_json(error))
+            self._recorder.result(session, code.spec.id, action, text, kept, changes(before, after))
         except Exception as problem:
             self.sessions.stop(session, f"the result of {action} could not be recorded")
             return Outcome("failed", decision, None, action, f"it ran, but is not recorded: {failure(problem)}", True)
         return Outcome("failed" if error else "done", decision, result, action, error)
 
-    def _denied(self, session: Session, decision: Decision, action: str, reason: str) -> Outcome:
-        recorded, stopped = action, False
+    def _denied(self, screen: Screen, decision: Decision) -> Outcome:
+        session, recorded, stopped = screen.session, screen.action, False
         try:
-            self._recorder.ahead(session, decision, action, reason, durable=False)
+            kept = self._ahead(screen, decision, durable=False)
             if session.on_denied == "stop" and decision.reasons[0].code != "session_stopped":
-                self.sessions.stop(session, f"{decision.tool} was denied: {decision.reasons[0].sentence}")
+                self.sessions.stop(session, f"{decision.tool} was denied: {kept.reasons[0].sentence}")
                 stopped = True
         except Exception:
             recorded = ""  # nothing runs either way; the caller sees that it is not on record
         return Outcome("denied", decision, action=recorded, stopped=stopped)
 
+    def _ahead(
+        self,
+        screen: Screen,
+        decision: Decision,
+        *,
+        durable: bool,
+        grant: tuple[str, ...] = (),
+        before: Mapping[str, str | None] | None = None,
+        effect: str = "",
+    ) -> Decision:
+        """Record what was proposed and decided, and if it is about to run, that; the decision as it was recorded."""
+        kept, said = screen.kept(decision), screen.kept_reason()
+        self._recorder.ahead(
+            screen.session, kept, screen.action, said, durable=durable, grant=grant, before=before, effect=effect
+        )
+        return kept
+
     def _refused(
         self, session: Session, tool: str, arguments: Mapping[str, Json], code: str, sentence: str
     ) -> Decision:
         return refusal(session.principal.agent, self.policy.hash, tool, arguments, code, sentence)
-
-
-def _precondition(code: ToolCode, decision: Decision) -> Json:
-    return code.precondition(decision.arguments) if code.precondition is not None else None

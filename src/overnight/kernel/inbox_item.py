@@ -14,6 +14,9 @@ Kind = Literal["approval", "trust", "result", "wiki", "skill", "stopped"]
 State = Literal["pending", "approved", "denied", "expired", "used"]
 """`approved` until its one use or its expiry; `expired` counts as a no."""
 
+VALUES = "values"
+"""Key of `Item.bound`: placeholders in the question, each with the keyed hash of what it stands for."""
+
 _HASH = re.compile(r"[0-9a-f]{64}")
 
 COLUMNS = (
@@ -72,12 +75,19 @@ class Item:
             "expires_at": self.expires_at,
         }
 
-    def text(self) -> str:
-        """For people: every line, with whatever acts or hides in a terminal spelt out."""
+    def text(self, revealed: Mapping[str, str] | None = None) -> str:
+        """For people: every line, with whatever acts or hides in a terminal spelt out.
+
+        Args:
+            revealed: what placeholders in it stand for; see `Vaults.reveal`.
+        """
         lines = [f"{visible(self.id)}  {self.kind}: {visible(self.title, limit=300)}"]
         for part in (self.bound, self.context):
             for key, value in part.items():
-                lines += _lines(visible(key), value, "  ")
+                if key != VALUES:
+                    lines += _lines(visible(key), value, "  ")
+        if revealed:
+            lines += ["  a yes reveals to the tool:", *(f"    {name} is {said}" for name, said in revealed.items())]
         return "\n".join(lines)
 
 

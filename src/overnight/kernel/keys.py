@@ -106,6 +106,25 @@ def create_private(path: Path, content: bytes) -> bool:
     return True
 
 
+def secret_key(folder: Path, name: str) -> bytes:
+    """The 32 random bytes kept as `<name>.key` in `folder`, made at their first use.
+
+    Raises:
+        StoreError: they cannot be read or made, are damaged, or are open to others.
+    """
+    path = folder / f"{name}.key"
+    if not path.exists():
+        create_private(path, secrets.token_bytes(SECRET_BYTES).hex().encode() + b"\n")
+    private_folder(folder)
+    try:
+        secret = bytes.fromhex(read_private(path).decode("ascii").strip())
+    except ValueError:
+        secret = b""
+    if len(secret) != SECRET_BYTES:
+        raise StoreError(f"{path} is not a key", hint="restore it from a backup")
+    return secret
+
+
 @dataclass(frozen=True)
 class SigningKey:
     """An Ed25519 key pair. `secret` are its 32 private bytes; they are never shown."""
@@ -122,18 +141,7 @@ class SigningKey:
         Raises:
             StoreError: it cannot be read or made, is damaged, or is open to others.
         """
-        path = folder / f"{name}.key"
-        create = not path.exists()
-        if create:
-            create_private(path, secrets.token_bytes(SECRET_BYTES).hex().encode() + b"\n")
-        private_folder(folder)
-        try:
-            secret = bytes.fromhex(read_private(path).decode("ascii").strip())
-        except ValueError:
-            secret = b""
-        if len(secret) != SECRET_BYTES:
-            raise StoreError(f"{path} is not a key", hint="restore it from a backup")
-        return cls(secret)
+        return cls(secret_key(folder, name))
 
     @cached_property
     def _pair(self) -> Ed25519PrivateKey:

@@ -95,12 +95,13 @@ class Ledger:
         # Threads queue here rather than in SQLite's busy loop, which sleeps a millisecond and more at a time.
         self._turn = threading.Lock()
 
-    def reserve(self, subject: Subject, amounts: Amounts) -> Reservation | Exceeded:
+    def reserve(self, subject: Subject, amounts: Amounts, more: Sequence[Limit] = ()) -> Reservation | Exceeded:
         """Set room aside for a call that is about to run. Not to be called within a transaction of the database.
 
         Args:
             subject: whom it is charged to.
             amounts: the most it may take.
+            more: limits besides the ledger's own: those of the rules in force.
 
         Raises:
             UsageError: an amount is negative, not a number, or of an unknown unit.
@@ -108,7 +109,7 @@ class Ledger:
         """
         scaled = _scaled(amounts)
         wanted: list[tuple[Limit, str, int]] = []
-        for limit in self._limits:
+        for limit in (*self._limits, *more):
             amount = 1 if limit.unit == "concurrent" else scaled.get(limit.unit, 0)
             if amount:
                 wanted += [(limit, account, amount) for account in limit.accounts(subject)]

@@ -9,9 +9,10 @@ from overnight.kernel.breaker import MACHINE_SPEED, Breaker, Burst
 from overnight.kernel.grants import Grants
 from overnight.kernel.inbox import Inbox
 from overnight.kernel.journal import Journal
-from overnight.kernel.keys import SigningKey, config_folder, outside
+from overnight.kernel.keys import SigningKey, config_folder, outside, secret_key
 from overnight.kernel.ledger import Ledger
 from overnight.kernel.limits import Limit
+from overnight.kernel.vaults import Vaults
 from overnight.store.blobs import Blobs
 from overnight.store.database import Database
 
@@ -27,6 +28,7 @@ class Parts:
     grants: Grants
     ledger: Ledger
     breaker: Breaker
+    vaults: Vaults
 
 
 def open_parts(
@@ -38,7 +40,7 @@ def open_parts(
     burst: Burst | None = MACHINE_SPEED,
     bursts: Mapping[str, Burst | None] | None = None,
 ) -> Parts:
-    """Journal, inbox, grants, ledger and breaker of the workspace at `root`.
+    """Journal, inbox, grants, ledger, breaker and vaults of the workspace at `root`.
 
     Args:
         root: the workspace's folder.
@@ -63,4 +65,5 @@ def open_parts(
         Grants(database, SigningKey.open(folder, "grants")),
         Ledger(database, limits),
         Breaker(database, inbox, default=burst, families=bursts),
+        Vaults(database, secret_key(folder, "vault")),
     )

@@ -4,14 +4,19 @@ from collections.abc import Sequence
 from pathlib import PurePosixPath
 
 from overnight.core.errors import SettingsError
-from overnight.kernel.breaker import fragments
+from overnight.kernel.breaker import FRAGMENT_WINDOW_S, fragments
 from overnight.kernel.combination import Combination
 from overnight.kernel.decide import Policy
+from overnight.kernel.hiding import Hide, HidingPolicy
 from overnight.kernel.inbox import Inbox
 from overnight.kernel.matrix import Layer, Matrix, Rule
+from overnight.kernel.rule_settings import RuleSettings
 from overnight.kernel.rulebook import Rulebook, narrowest, parse
 from overnight.kernel.tool import ToolSpec
 from overnight.kernel.trust import Trust
+
+HIDDEN: Hide = "everything"
+"""What is hidden from an agent of which no `[[masking]]` table speaks; as the gateway of models has it."""
 
 
 def rulebook(path: str, text: str) -> Rulebook:
@@ -51,13 +56,13 @@ def _text(path: str, content: bytes | None) -> str:
         raise SettingsError(f"{path}: not UTF-8 at byte {problem.start}", hint="save it as UTF-8") from None
 
 
-def policy_in_force(trust: Trust, extra: Sequence[Rule] = (), *, destructive_quorum: bool = False) -> Policy:
-    """What the trusted copies say together.
+def policy_in_force(trust: Trust, extra: Sequence[Rule] = ()) -> Policy:
+    """What the trusted copies say together. Where they say nothing of masking, models see neither secrets nor personal
+    data.
 
     Args:
         trust: of the workspace.
         extra: further rules of the outermost layer, made by code from what is trusted as well: `program.md`.
-        destructive_quorum: destructive calls that ask need two approvers.
 
     Raises:
         SettingsError: a trusted file has a mistake; nothing may run until it is mended and trusted.
@@ -67,6 +72,7 @@ def policy_in_force(trust: Trust, extra: Sequence[Rule] = (), *, destructive_quo
     combinations: list[Combination] = []
     words: dict[str, tuple[str, ...]] = {}
     tools: list[ToolSpec] = []
+    settings = RuleSettings()
     for path in trust.paths():
         if PurePosixPath(path).name != "AGENTS.md":
             continue
@@ -77,11 +83,21 @@ def policy_in_force(trust: Trust, extra: Sequence[Rule] = (), *, destructive_quo
         combinations += book.combinations
         words.update(book.plan_words)
         tools += book.tools
+        if not book.layer.folder and not book.layer.agent:
+            settings = book.settings
     ordered = narrowest(layers)
     inner = tuple(layer for layer in ordered if layer.folder or layer.agent)
     root = next((layer for layer in ordered if layer not in inner), Layer(()))
     # Without a root file nothing grants: a nested one must not become the outermost by being alone.
     outermost = Layer((*root.rules, *extra), root.roles, source=root.source)
+    window_s = FRAGMENT_WINDOW_S if settings.fragments_s is None else settings.fragments_s
     return Policy(
-        Matrix((outermost, *inner)), (*combinations, *fragments(combinations)), words, tuple(tools), destructive_quorum
+        Matrix((outermost, *inner)),
+        (*combinations, *fragments(combinations, window_s)),
+        words,
+        tuple(tools),
+        settings.destructive_quorum,
+        HidingPolicy(settings.masking, HIDDEN),
+        settings.bursts,
+        settings.limits,
     )

@@ -18,20 +18,29 @@ def check_patterns(named: Rule | Role) -> None:
     Raises:
         SettingsError: with the rule's place.
     """
-    for pattern in named.agents:
-        if _AGENT_PATTERN.fullmatch(pattern) is None:
-            raise SettingsError(
-                f"{named.where}: agents: {pattern!r} can never match",
-                hint="write researcher, researcher/* for its sub-agents, or * for all",
-            )
-    if not named.agents:
-        raise SettingsError(f"{named.where}: agents: an empty list can never match", hint="leave it out for all")
+    check_agents(named.agents, named.where)
     if isinstance(named, Rule):
         for pattern in named.tools:
             if _TOOL_PATTERN.fullmatch(pattern) is None:
                 raise SettingsError(
                     f"{named.where}: tools: {pattern!r} can never match", hint="write server.tool, server.* or *"
                 )
+
+
+def check_agents(patterns: Sequence[str], where: str) -> None:
+    """Refuse patterns that match no agent.
+
+    Raises:
+        SettingsError: with the place.
+    """
+    for pattern in patterns:
+        if _AGENT_PATTERN.fullmatch(pattern) is None:
+            raise SettingsError(
+                f"{where}: agents: {pattern!r} can never match",
+                hint="write researcher, researcher/* for its sub-agents, or * for all",
+            )
+    if not patterns:
+        raise SettingsError(f"{where}: agents: an empty list can never match", hint="leave it out for all")
 
 
 def check_reachable(rules: Sequence[Rule], roles: set[str] | None) -> None:

@@ -8,7 +8,7 @@
     decision = "allow"
     ```
 
-`[[role]]`, `[[combination]]`, `[[tool]]` and `[plan]` stand in the same blocks.
+`[[role]]`, `[[combination]]`, `[[tool]]`, `[plan]` and the tables of `rule_settings` stand in the same blocks.
 """
 
 import re
@@ -18,19 +18,35 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any, Literal, TypeVar, get_args
 
-from overnight.core.clock import parse_duration_s
 from overnight.core.errors import SettingsError, UsageError
-from overnight.core.schema import build, parsed_by
+from overnight.core.schema import build, parsed_by, suggest
+from overnight.kernel.burst import Bursts
 from overnight.kernel.canonical import Json
 from overnight.kernel.combination import DAY_S, Combination, Count, Scope, Step
 from overnight.kernel.constraint import Constraint, check_domain
+from overnight.kernel.hiding import HidingRule
+from overnight.kernel.limits import Limit
 from overnight.kernel.matrix import Layer, Role, Rule, RuleVerdict
 from overnight.kernel.rule_checks import check_patterns, check_reachable
+from overnight.kernel.rule_settings import (
+    ApprovalsText,
+    BreakerText,
+    LimitText,
+    MaskingText,
+    RuleSettings,
+    bursts,
+    hiding_rule,
+    limit,
+    two_approvers,
+    window_s,
+)
 from overnight.kernel.toml_lines import TableLines, table_lines
 from overnight.kernel.tool import Effect, ToolSpec
 from overnight.kernel.tool_text import ToolText, declared_tool
 
 _T = TypeVar("_T")
+_TABLES = ("rule", "role", "combination", "tool", "plan", "masking", "limit", "breaker", "approvals")
+_ROOT_ONLY = ("role", "masking", "limit", "breaker", "approvals")
 _OPENING = re.compile(r"^(?P<fence>`{3,}|~{3,})\s*permissions\s*$")
 
 
@@ -129,7 +145,8 @@ class _CombinationText:
     count: _CountText | None = None
     decision: Literal["deny", "ask"] = "deny"
     scope: Scope = "agent"
-    within: float = field(default=DAY_S, metadata=parsed_by(lambda raw: 0.0 if raw == 0 else parse_duration_s(raw)))
+    within: float = field(default=DAY_S, metadata=parsed_by(window_s))
+    fragments: float | None = field(default=None, metadata=parsed_by(window_s))
 
 
 @dataclass(frozen=True)
@@ -141,12 +158,14 @@ class Rulebook:
         combinations: its rules over history; they hold everywhere.
         tools: its declarations of tools.
         plan_words: `[plan]`: words of a request that plan a tool; empty means no planner.
+        settings: `[[masking]]`, `[[limit]]`, `[breaker]`, `[approvals]`; only the root file has them.
     """
 
     layer: Layer
     combinations: tuple[Combination, ...] = ()
     tools: tuple[ToolSpec, ...] = ()
     plan_words: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    settings: RuleSettings = field(default_factory=RuleSettings)
 
 
 def parse(text: str, source: str, *, agent: str = "", folder: str = "") -> Rulebook:
@@ -166,26 +185,35 @@ def parse(text: str, source: str, *, agent: str = "", folder: str = "") -> Ruleb
     combinations: list[Combination] = []
     tools: list[ToolSpec] = []
     words: dict[str, tuple[str, ...]] = {}
+    hidden: list[HidingRule] = []
+    limits: list[Limit] = []
+    breaker: list[tuple[BreakerText, str]] = []
+    approvals: list[tuple[ApprovalsText, str]] = []
     for block, first_line in blocks(text, source):
         data = _toml(block, source, first_line)
         tables = table_lines(block)
         for key in data:
-            if key not in ("rule", "role", "combination", "tool", "plan"):
-                line = first_line + tables[""][0].keys.get(key, tables.get(key, [TableLines(1)])[0].line) - 1
+            line = first_line + tables[""][0].keys.get(key, tables.get(key, [TableLines(1)])[0].line) - 1
+            if key not in _TABLES:
+                raise SettingsError(f"{source}:{line}: unknown table {key!r}", hint=suggest(key, _TABLES))
+            if key in _ROOT_ONLY and (agent or folder):
                 raise SettingsError(
-                    f"{source}:{line}: unknown table {key!r}",
-                    hint="known: [[rule]], [[role]], [[combination]], [[tool]], [plan]",
+                    f"{source}:{line}: a nested file cannot set {key!r}", hint="move it to the root AGENTS.md"
                 )
         for text_, at in _tables(_RuleText, "rule", data, tables, source, first_line):
             rules.append(_rule(text_, at))
         for role_text, at in _tables(_RoleText, "role", data, tables, source, first_line):
-            if agent or folder:
-                raise SettingsError(f"{at}: a nested file cannot declare roles", hint="move it to the root AGENTS.md")
             roles.append(Role(role_text.name, role_text.agents, role_text.tenants, role_text.rights, at))
         for combo, at in _tables(_CombinationText, "combination", data, tables, source, first_line):
             combinations.append(_combination(combo, at))
         for tool, at in _tables(ToolText, "tool", data, tables, source, first_line):
             tools.append(declared_tool(tool, at))
+        for masking, at in _tables(MaskingText, "masking", data, tables, source, first_line):
+            hidden.append(hiding_rule(masking, at))
+        for amount, at in _tables(LimitText, "limit", data, tables, source, first_line):
+            limits.append(limit(amount, at))
+        breaker += _table(BreakerText, "breaker", data, tables, source, first_line)
+        approvals += _table(ApprovalsText, "approvals", data, tables, source, first_line)
         words.update(_plan(data.get("plan", {}), source, first_line))
     for rule in rules:
         check_patterns(rule)
@@ -193,7 +221,17 @@ def parse(text: str, source: str, *, agent: str = "", folder: str = "") -> Ruleb
         check_patterns(role)
     check_reachable(rules, {role.name for role in roles} if not (agent or folder) else None)
     layer = Layer(tuple(rules), tuple(roles), agent, str(PurePosixPath(folder)) if folder else "", source)
-    return Rulebook(layer, tuple(combinations), tuple(tools), words)
+    for name, found in (("breaker", breaker), ("approvals", approvals)):
+        if len(found) > 1:
+            raise SettingsError(f"{found[1][1]}: [{name}] stands at {found[0][1]} already", hint="write it once")
+    settings = RuleSettings(
+        tuple(hidden),
+        tuple(limits),
+        bursts(*breaker[0]) if breaker else Bursts(),
+        breaker[0][0].fragments if breaker else None,
+        two_approvers(*approvals[0]) if approvals else False,
+    )
+    return Rulebook(layer, tuple(combinations), tuple(tools), words, settings)
 
 
 def blocks(text: str, source: str) -> list[tuple[str, int]]:
@@ -257,6 +295,18 @@ def _tables(
     return built
 
 
+def _table(
+    cls: type[_T], name: str, data: Mapping[str, Any], tables: Mapping[str, list[TableLines]], source: str, first: int
+) -> list[tuple[_T, str]]:
+    """A table that stands once, as a list of none or one."""
+    if name not in data:
+        return []
+    parts = [lines for key, found in tables.items() if key == name or key.startswith(f"{name}.") for lines in found]
+    keys = {key: line for part in parts for key, line in part.keys.items()}
+    place = TableLines(min((part.line for part in parts), default=tables[""][0].key(name)), keys or tables[""][0].keys)
+    return _tables(cls, name, {name: [data[name]]}, {name: [place]}, source, first)
+
+
 def _guilty(message: str, table: Mapping[str, Any], lines: TableLines) -> int:
     """The line of the key that a message of the schema speaks about: the most deeply nested one it names."""
     names = re.findall(r"unknown key '([^']+)'", message)
@@ -309,7 +359,7 @@ def _combination(text: _CombinationText, at: str) -> Combination:
         raise SettingsError(f"{at}: 'count' stops what it counts", hint="remove 'then'")
     count = Count(text.count.of, text.count.more_than, text.count.servers) if text.count else None
     then = text.then if text.then is not None else (count.of if count else Step())
-    return Combination(text.name, then, text.after, count, text.decision, text.scope, text.within, at)
+    return Combination(text.name, then, text.after, count, text.decision, text.scope, text.within, text.fragments, at)
 
 
 def _plan(raw: Any, source: str, first_line: int) -> dict[str, tuple[str, ...]]:

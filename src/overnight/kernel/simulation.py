@@ -1,5 +1,6 @@
 """What the gate would decide, for people who write rules: nothing runs, nothing an agent could use is made."""
 
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -21,6 +22,8 @@ from overnight.kernel.plan import Plan, WordPlanner
 from overnight.kernel.policy_files import policy_in_force, rulebook, settle
 from overnight.kernel.provenance import Provenance
 from overnight.kernel.rule_checks import check_known
+from overnight.kernel.rule_settings import NEVER
+from overnight.kernel.screen import Screen
 from overnight.kernel.session import Principal, Session
 from overnight.kernel.sessions import Sessions
 from overnight.kernel.tool import ToolSpec
@@ -91,6 +94,7 @@ class Simulation:
             history, plan = sessions.history(session), sessions.plan(session)
             if request:
                 history.provenance.typed(request)
+            history.veil = self.parts.vaults.veil(session)
         else:
             history = History("", Provenance(request))
             if request and self.policy.plan_words:
@@ -98,14 +102,20 @@ class Simulation:
         sessions.read_states(history, self.policy.combinations, principal)
         return self.decider.decide(principal, history, tool, arguments, plan=plan, simulate=labels)
 
-    def ask(self, decision: Decision, tenant: str, session_id: str | None) -> Decision:
+    def ask(self, decision: Decision, tenant: str, session_id: str | None, proposed: Mapping[str, Json]) -> Decision:
         """Put an `ask` into the inbox, so that it can be answered before the agent asks."""
         principal = Principal(decision.agent, tenant)
-        name = session_id or ""
-        session = Session(name, principal, name, None, "")
+        session = Session("", principal, "", None, "")
+        if session_id is not None:
+            session = Sessions(self.parts.database).load(session_id)
         spec = self.catalogue.resolve(decision.tool)
         needed = 2 if spec.effect == "destructive" and self.policy.destructive_quorum else 1
-        item = Approvals(self.parts.inbox).ask(session, spec, decision, reason="overnight gate check", needed=needed)
+        screen = Screen(self.parts.vaults, session, self.policy.hiding.of(principal), threading.RLock(), spec, proposed)
+        kept = screen.kept(decision)
+        values = screen.values(dict(kept.arguments))
+        item = Approvals(self.parts.inbox).ask(
+            session, spec, kept, reason="overnight gate check", values=values, needed=needed
+        )
         return replace(decision, approval_id=item.id)
 
     def explain(
@@ -156,7 +166,28 @@ class Simulation:
              "rights": {family: list(effects) for family, effects in role.rights.items()}}
             for role in self.policy.matrix.roles
         ]  # fmt: skip
-        return {"policy": self.policy.hash, "cells": cells, "roles": roles, "agents": agents}
+        return {
+            "policy": self.policy.hash,
+            "cells": cells,
+            "roles": roles,
+            "agents": agents,
+            "masking": {agent: self.policy.hiding.of(Principal(agent, "default")).hide for agent in agents},
+            "machine_speed": self._thresholds(),
+            "limits": [str(limit) for limit in self.policy.limits],
+            "approvers_of_destructive": 2 if self.policy.destructive_quorum else 1,
+            "combinations": [
+                {"name": rule.name, "scope": rule.scope, "decision": rule.decision, "within_s": rule.within_s}
+                for rule in self.policy.combinations
+            ],
+        }
+
+    def _thresholds(self) -> dict[str, str]:
+        """What is too fast, by tool family."""
+        families = sorted(
+            {spec.family or spec.server for spec in self.catalogue.specs} | set(self.policy.bursts.families)
+        )
+        found = {family: self.parts.breaker.threshold(family, self.policy.bursts) for family in families}
+        return {family: NEVER if burst is None else str(burst) for family, burst in found.items()}
 
     def check_rules(self, waiting: Sequence[Waiting]) -> None:
         """Refuse to trust AGENTS.md files that could not be loaded afterwards.

@@ -10,6 +10,7 @@ from overnight.kernel.breaker import Breaker
 from overnight.kernel.canonical import Json
 from overnight.kernel.decide import Policy
 from overnight.kernel.gate import Gate
+from overnight.kernel.hiding import HidingPolicy
 from overnight.kernel.journal import Entry
 from overnight.kernel.ledger import Ledger
 from overnight.kernel.limits import Limit
@@ -47,7 +48,18 @@ class GateBench:
             parts = replace(parts, ledger=Ledger(parts.database, limits))
         if not burst:
             parts = replace(parts, breaker=Breaker(parts.database, parts.inbox, default=None))
-        gate = Gate(self.root, parts, Policy(Matrix([book.layer]), book.combinations, book.plan_words))
+        settings = book.settings
+        policy = Policy(
+            Matrix([book.layer]),
+            book.combinations,
+            book.plan_words,
+            book.tools,
+            settings.destructive_quorum,
+            HidingPolicy(settings.masking),
+            settings.bursts,
+            settings.limits,
+        )
+        gate = Gate(self.root, parts, policy)
         for tool in (*self.tools(gate), *more):
             gate.register(tool)
         return gate

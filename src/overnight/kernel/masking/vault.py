@@ -70,6 +70,12 @@ class Vault:
         self._known[kind, text] = minted
         return minted
 
+    def adopt(self, other: "Vault") -> None:
+        """Take in what `other`, of the same owner, minted; what is known here stays as it is."""
+        assert other.owner == self.owner, "values of one owner never reach another's vault"
+        for placeholder, entry in other._entries.items():
+            self._adopt(placeholder, entry)
+
     def entry(self, placeholder: str) -> Entry | None:
         """What `placeholder` stands for; None if it is none of this vault's."""
         return self._entries.get(placeholder)
@@ -113,10 +119,13 @@ class Vault:
             ) from problem
         vault = cls(owner)
         for name, kind, value, text in json.loads(content):
-            vault._entries[name] = Entry(kind, value, text)
-            vault._known[kind, text] = name
-            vault._stems[kind, value] = name[-_STEM - _TAIL : -_TAIL]
+            vault._adopt(name, Entry(kind, value, text))
         return vault
+
+    def _adopt(self, placeholder: str, entry: Entry) -> None:
+        self._entries.setdefault(placeholder, entry)
+        self._known.setdefault((entry.kind, entry.text), placeholder)
+        self._stems.setdefault((entry.kind, entry.value), placeholder[-_STEM - _TAIL : -_TAIL])
 
 
 def _random(length: int) -> str:

@@ -122,6 +122,7 @@ class LocalEngine:
             self._waiting.put(None)
         for thread in self._threads:
             thread.join()
+        self._evaluator.close()
 
     def _work(self, slot: int) -> None:
         while (batch := self._waiting.get()) is not None:

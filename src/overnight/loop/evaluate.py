@@ -51,6 +51,7 @@ class Evaluator:
         self.editable, self.hidden, self.data = arena.editable, arena.hidden, arena.data
         self.fixed = {path: entry for path, entry in base.items() if path not in self.editable}
         self._counter = itertools.count()
+        self._places: dict[int, Path] = {}
         remove(folder)
         self.pinned = folder / "pinned"
         self.pinned.mkdir(parents=True)
@@ -73,30 +74,47 @@ class Evaluator:
             cancel: set to stop early; the outcome is then `crash` with error "cancelled".
             command: instead of `score` or `evaluate`; for the holdout.
         """
-        place = self._folder / f"{slot}-{next(self._counter)}"
+        place = self._places.pop(slot, None) or self._place(slot)
         try:
-            place.mkdir()
+            if not self.arena.front.exclusive:
+                self._prepare(slot)
             state = {**self.fixed, **{path: entry for path, entry in files.items() if path in self.editable}}
             runner = Evaluation(self, state, place, seed, slot, cancel)
             if self.arena.front.score:
                 return runner.two_steps(command or self.arena.front.score)
             return runner.one_step(command or self.arena.front.evaluate or "")
         finally:
+            if self.arena.front.exclusive:
+                self._prepare(slot)
             remove(place)
+
+    def _prepare(self, slot: int) -> None:
+        """Have the sandbox of the slot's next evaluation set up in the background; not while an exclusive one runs."""
+        if self.arena.front.score and not self.arena.front.produce:
+            return
+        place = self._place(slot)
+        self.sandbox.prepare(Evaluation(self, {}, place, None, slot, None).first())
+        self._places[slot] = place
 
     def check(self, files: Files, command: str, slot: int, cancel: threading.Event | None = None) -> str:
         """Run one of the arena's `checks` on a state; what it said if it failed, "" if it passed."""
-        place = self._folder / f"{slot}-{next(self._counter)}"
+        place = self._place(slot)
         try:
-            place.mkdir()
             state = {**self.fixed, **{path: entry for path, entry in files.items() if path in self.editable}}
             return Evaluation(self, state, place, None, slot, cancel).check(command)
         finally:
             remove(place)
 
     def close(self) -> None:
-        """Remove all checkouts."""
+        """Remove all checkouts. Nothing may be being measured."""
+        self.sandbox.close()
+        self._places.clear()
         remove(self._folder)
+
+    def _place(self, slot: int) -> Path:
+        place = self._folder / f"{slot}-{next(self._counter)}"
+        place.mkdir()
+        return place
 
     def pin(self) -> None:
         """Write the scorer's files anew; they are only ever mounted read-only, and their change marks are compared.

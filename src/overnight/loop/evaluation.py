@@ -6,6 +6,7 @@ import shutil
 import stat
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
@@ -47,6 +48,7 @@ class Evaluation:
         self.arena = evaluator.arena
         self.remaps = evaluator.sandbox.remaps
         self.cpus = evaluator.cpus[slot % len(evaluator.cpus)]
+        self.folder = place / ("produce" if self.arena.front.score else "evaluate")
         self.seconds = 0.0
         self.memory_bytes = 0
         threads = str(len(self.cpus) if self.cpus else os.cpu_count() or 1)
@@ -64,9 +66,18 @@ class Evaluation:
         if seed is not None:
             self.environment["OVERNIGHT_SEED"] = str(seed)
 
+    def first(self) -> Command:
+        """The evaluation's first command, but for program and environment, which its content does not change."""
+        self.folder.mkdir()
+        mounts = tuple(self._data_mounts(self.folder)) if self.remaps else ()
+        if not self.arena.front.score:
+            results, inside = self._results()
+            mounts = (*mounts, Mount(results, inside, writable=True))
+        return self._command((), self.folder, mounts)
+
     def two_steps(self, score: str) -> Measured:
         """Run the artifact, hand over its outputs, and run `score` where the artifact is not."""
-        folder = self.place / "produce"
+        folder = self.folder
         visible = {path: e for path, e in self.state.items() if path not in self.evaluator.hidden}
         handed: list[str]
         if self.arena.front.produce:
@@ -88,7 +99,7 @@ class Evaluation:
                 said = _tail(done)
                 return self._result("crash", error=f"produce did not hand over {', '.join(missing)}\n{said}".strip())
         else:
-            folder.mkdir()
+            folder.mkdir(exist_ok=True)
             handed = [path for path in visible if path in Paths(self.arena.outputs)]
             checkout(self.evaluator.repository, {path: self.state[path] for path in handed}, folder)
         size = sum((folder / path).stat().st_size for path in handed)
@@ -100,8 +111,8 @@ class Evaluation:
 
     def one_step(self, evaluate: str) -> Measured:
         """Run artifact and evaluator together."""
-        folder = self.place / "evaluate"
-        results = self._results()
+        folder = self.folder
+        results, inside = self._results()
         mounts = self._check_out(self.state, folder)
         artifact = next((path for path in self.state if path in self.evaluator.editable), "")
         before = marks(folder, self.evaluator.editable)
@@ -109,7 +120,6 @@ class Evaluation:
         argv = None
         if function:
             argv = ("python", "-c", _call_evaluator(), *function, artifact)
-        inside = RESULTS if self.remaps else str(results)
         done = self._run(
             evaluate,
             folder,
@@ -146,7 +156,8 @@ class Evaluation:
         return "" if done.exit_code == 0 else (_tail(done) or f"exit code {done.exit_code}")
 
     def _score(self, score: str, produced: Path, handed: Sequence[str]) -> Measured:
-        pinned, results = self.evaluator.pinned, self._results()
+        pinned = self.evaluator.pinned
+        results, inside = self._results()
         folder = self.place / "score"
         folder.mkdir()
         mounts = [*self._assemble(pinned, folder, handed)]
@@ -161,7 +172,6 @@ class Evaluation:
         if (pinned_now := marks(pinned)) != self.evaluator.mark:
             return self._tampered(pinned_now)
         mounts += self._data_mounts(folder)
-        inside = RESULTS if self.remaps else str(results)
         done = self._run(
             score,
             folder,
@@ -216,10 +226,11 @@ class Evaluation:
             target.mkdir(exist_ok=True) if source.is_dir() else target.touch()
             yield Mount(source, f"{INSIDE}/{name.rstrip('/')}")
 
-    def _results(self) -> Path:
+    def _results(self) -> tuple[Path, str]:
+        """A folder for results, and where the command sees it."""
         results = self.place / "results"
-        results.mkdir()
-        return results
+        results.mkdir(exist_ok=True)
+        return results, RESULTS if self.remaps else str(results)
 
     def _run(
         self,
@@ -233,22 +244,30 @@ class Evaluation:
         extra: Mapping[str, str] | None = None,
         values: Mapping[str, str] | None = None,
     ) -> Finished:
-        inside = INSIDE if self.remaps else str(folder)
-        finished = self.evaluator.sandbox.run(
-            Command(
-                argv=argv or arguments(command, values or {}),
-                cwd=inside,
-                env={**self.environment, **(extra or {})},
-                mounts=(Mount(folder, inside, writable), *self.evaluator.environment.mounts, *mounts),
-                limits=Limits(wall_s=self.arena.timeout_s),
-                network=self.arena.front.network if network is None else network,
-                cpus=self.cpus,
-            ),
-            self.cancel,
-        )
+        known = self._command(argv or arguments(command, values or {}), folder, mounts, writable, network)
+        finished = self.evaluator.sandbox.run(replace(known, env={**self.environment, **(extra or {})}), self.cancel)
         self.seconds += finished.seconds
         self.memory_bytes = max(self.memory_bytes, finished.memory_bytes or 0)
         return finished
+
+    def _command(
+        self,
+        argv: tuple[str, ...],
+        folder: Path,
+        mounts: Sequence[Mount],
+        writable: bool = True,
+        network: bool | None = None,
+    ) -> Command:
+        inside = INSIDE if self.remaps else str(folder)
+        return Command(
+            argv=argv,
+            cwd=inside,
+            env={},
+            mounts=(Mount(folder, inside, writable), *self.evaluator.environment.mounts, *mounts),
+            limits=Limits(wall_s=self.arena.timeout_s),
+            network=self.arena.front.network if network is None else network,
+            cpus=self.cpus,
+        )
 
     def _outputs(self, folder: Path) -> Iterator[str]:
         wanted = Paths(self.arena.outputs)

@@ -18,7 +18,8 @@ from pathlib import Path
 from overnight.sandbox.cgroup import Hierarchy, start_ticks
 from overnight.sandbox.command import Command, Finished, Mount, SandboxName, check
 from overnight.sandbox.keeper import Keeper
-from overnight.sandbox.process import run_kept
+from overnight.sandbox.process import run_begun, run_kept
+from overnight.sandbox.standby import Standby
 
 # Imported, not run as a script: then its compiled form is kept, which saves 4 ms of each start.
 _TRAMPOLINE = "import sys; sys.path.append(sys.argv[2]); import trampoline; sys.exit(trampoline.main(sys.argv[1:]))"
@@ -34,17 +35,44 @@ class Bare:
     remaps = False
 
     def __init__(self, hierarchy: Hierarchy | None) -> None:
-        self._hierarchy = hierarchy
+        self._runner = Trampolines(hierarchy)
+
+    def prepare(self, command: Command) -> None:
+        """See `Sandbox.prepare`."""
+        self._runner.standby.prepare(command)
+
+    def close(self) -> None:
+        """See `Sandbox.close`."""
+        self._runner.standby.close()
 
     def run(self, command: Command, cancel: threading.Event | None = None) -> Finished:
         """See `Sandbox.run`."""
         check(command, remaps=False)
         with private_tmp(command) as prepared:
-            return run_kept(trampoline(prepared, {"landlock": None}), prepared, self._hierarchy, cancel)
+            return self._runner.run(prepared, {"landlock": None}, cancel)
 
 
-def trampoline(command: Command, confinement: Mapping[str, object]) -> Keeper:
-    """The keeper of `command`; see trampoline.py for the keys of `confinement`."""
+class Trampolines:
+    """Runs commands under the trampoline; what it is told of a command comes last, so any can be started ahead."""
+
+    def __init__(self, hierarchy: Hierarchy | None) -> None:
+        """Every command gets a group of its own in `hierarchy`."""
+        self._hierarchy = hierarchy
+        self.standby = Standby(
+            hierarchy, lambda command: _trampoline(command, {}), lambda command: (command.limits, command.cpus)
+        )
+
+    def run(self, command: Command, confinement: Mapping[str, object], cancel: threading.Event | None) -> Finished:
+        """Run `command` to its end; see trampoline.py for the keys of `confinement`."""
+        keeper = _trampoline(command, confinement)
+        if (begun := self.standby.take(command)) is not None:
+            finished = run_begun(begun, keeper.config(begun.child.report_in), command, cancel)
+            if finished is not None:
+                return finished
+        return run_kept(keeper, command, self._hierarchy, cancel)
+
+
+def _trampoline(command: Command, confinement: Mapping[str, object]) -> Keeper:
     fixed = {"argv": command.argv, "cwd": command.cwd, "env": dict(command.env), "parent": os.getpid()}
     return Keeper(
         argv=lambda config: [sys.executable, "-I", "-S", "-c", _TRAMPOLINE, str(config), _HERE],

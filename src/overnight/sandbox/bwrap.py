@@ -6,11 +6,14 @@ import dataclasses
 import functools
 import itertools
 import os
+import re
+import shlex
 import shutil
 import signal
 import sys
 import tempfile
 import threading
+from collections.abc import Hashable
 from pathlib import Path
 
 from overnight.core.errors import IsolationMissing
@@ -19,8 +22,9 @@ from overnight.sandbox.cgroup import Hierarchy
 from overnight.sandbox.command import Command, Finished, Mount, SandboxName, check
 from overnight.sandbox.egress import Egress, proxy_variables
 from overnight.sandbox.keeper import Keeper
-from overnight.sandbox.process import run_kept
+from overnight.sandbox.process import run_begun, run_kept
 from overnight.sandbox.special import SpecialFiles
+from overnight.sandbox.standby import Standby
 from overnight.sandbox.system import system
 
 INSTALL_HINT = "install bubblewrap: apt-get install bubblewrap (or dnf, pacman, zypper)"
@@ -35,6 +39,7 @@ _STUBS = {
 _TMP = ("/tmp", "/dev/shm")
 _PROXY, _RELAY = "/run/overnight/proxy", "/run/overnight/relay.py"
 _PROXY_PORT = 3128
+_SHELL, _SHELL_NAME = "/bin/sh", re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _HOSTS = {"/etc/hosts": b"127.0.0.1 localhost overnight\n::1 localhost\n"}
 
 
@@ -62,6 +67,15 @@ class Bwrap:
         self._filter = _in_memory(seccomp.program())
         self._prefix = _prefix()
         self._special = SpecialFiles()
+        self._standby = Standby(hierarchy, self._keeper_ahead, self._fits)
+
+    def prepare(self, command: Command) -> None:
+        """See `Sandbox.prepare`."""
+        self._standby.prepare(command)
+
+    def close(self) -> None:
+        """See `Sandbox.close`."""
+        self._standby.close()
 
     def run(self, command: Command, cancel: threading.Event | None = None) -> Finished:
         """See `Sandbox.run`."""
@@ -75,6 +89,23 @@ class Bwrap:
             return dataclasses.replace(finished, refused_hosts=egress.refused)
 
     def _run(self, command: Command, cancel: threading.Event | None) -> Finished:
+        go = _script(command)
+        if go is not None and (begun := self._standby.take(command)) is not None:
+            finished = run_begun(begun, go, command, cancel)
+            if finished is not None:
+                return _translate(finished)
+        return _translate(run_kept(self._keeper(command, *command.argv), command, self._hierarchy, cancel))
+
+    def _keeper_ahead(self, command: Command) -> Keeper:
+        """Of a shell that reads from its standard input what to become."""
+        bare = dataclasses.replace(command, env={})
+        return dataclasses.replace(self._keeper(bare, _SHELL), go_by_stdin=True)
+
+    def _fits(self, command: Command) -> Hashable:
+        bare = dataclasses.replace(command, env={})
+        return (*_arguments(bare, self._special), command.limits, command.cpus)
+
+    def _keeper(self, command: Command, *argv: str) -> Keeper:
         arguments = _arguments(command, self._special)
         files = _files() if command.network else {**_files(), **_hosts()}
         # Each start needs reading positions of its own.
@@ -83,14 +114,13 @@ class Bwrap:
         words = ["--seccomp", str(inherited[0])]
         for path, fd in zip(files, inherited[1:], strict=True):
             words += ["--perms", "0444", "--file", str(fd), path]
-        keeper = Keeper(
-            argv=lambda config: [self._path, "--args", str(config), "--", *command.argv],
+        return Keeper(
+            argv=lambda config: [self._path, "--args", str(config), "--", *argv],
             config=lambda report: self._prefix + _joined([*words, "--json-status-fd", str(report), *arguments]),
             fds=inherited,
             stop=signal.SIGKILL,
             exec_failed=b"bwrap: execvp ",
         )
-        return _translate(run_kept(keeper, command, self._hierarchy, cancel))
 
 
 def _relayed(command: Command, proxy: Path) -> Command:
@@ -101,6 +131,14 @@ def _relayed(command: Command, proxy: Path) -> Command:
         env={**command.env, **proxy_variables(_PROXY_PORT)},
         mounts=(*command.mounts, Mount(proxy, _PROXY), Mount(Path(__file__).with_name("relay.py"), _RELAY)),
     )
+
+
+def _script(command: Command) -> bytes | None:
+    """What makes the waiting shell become `command`; None if a shell cannot say it."""
+    if command.argv[0].startswith("-") or not all(_SHELL_NAME.fullmatch(name) for name in command.env):
+        return None
+    lines = [f"export {name}={shlex.quote(value)}" for name, value in command.env.items()]
+    return os.fsencode("\n".join([*lines, f"exec {shlex.join(command.argv)} </dev/null", ""]))
 
 
 def _arguments(command: Command, special: SpecialFiles) -> list[str]:

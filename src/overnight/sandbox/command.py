@@ -159,6 +159,16 @@ class Sandbox(Protocol):
             UsageError: the command is not well formed, or a mount's source is missing.
         """
 
+    def prepare(self, command: Command) -> None:
+        """Set up in the background what a later `run` needs whose command differs in program and environment alone.
+
+        A hint: it returns at once and never fails. The mounts must exist, and what is then put into them by the host
+        may be no socket and no pipe. What is prepared has run no program of anybody's.
+        """
+
+    def close(self) -> None:
+        """End what was prepared and never run; no command may be running. The sandbox can be used on."""
+
 
 def check(command: Command, *, remaps: bool) -> None:
     """Refuse a command that no sandbox could run as meant.

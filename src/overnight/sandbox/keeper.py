@@ -3,7 +3,7 @@
 Every backend starts a *keeper* (bwrap, or our trampoline) that waits for its configuration on a pipe. So the keeper can
 be put under its limits before it does anything, and no start needs a slow fork of this process. The keeper reports on
 a second pipe, one JSON object a line: `{"exit-code": N}` or `{"signal": N}` when the command ended. A keeper that ends
-without could not isolate.
+without could not isolate. A keeper may be started before its program is known (standby.py); it then waits for `go`.
 """
 
 import math
@@ -37,6 +37,8 @@ class Keeper:
         stop: the signal that makes it end everything and itself.
         exec_failed: what its words start with when all is set up but the program cannot be started, if it does not
             report that as exit code 127 itself.
+        go_by_stdin: started ahead, it is configured at once and waits for its program on standard input; else it waits
+            for its configuration.
     """
 
     argv: Callable[[int], list[str]]
@@ -44,6 +46,7 @@ class Keeper:
     fds: tuple[int, ...]
     stop: signal.Signals
     exec_failed: bytes | None = None
+    go_by_stdin: bool = False
 
 
 @dataclass
@@ -56,6 +59,8 @@ class Child:
         stderr: likewise, and what the keeper says.
         report: what the keeper reports; read end.
         pidfd: readable when the keeper has ended.
+        report_in: the number that the report's other end has in the keeper.
+        held: where it waits for its `go`; None once it has it.
     """
 
     process: subprocess.Popen[bytes]
@@ -63,15 +68,31 @@ class Child:
     stderr: int
     report: int
     pidfd: int
+    report_in: int
+    held: int | None = None
+
+    def release(self, go: bytes) -> None:
+        """Let a keeper go on that was started ahead.
+
+        Raises:
+            OSError: it is gone.
+        """
+        assert self.held is not None
+        held, self.held = self.held, None
+        try:
+            _write_all(held, go)
+        finally:
+            os.close(held)
 
     def close(self) -> None:
         """Close all descriptors."""
-        for fd in (self.stdout, self.stderr, self.report, self.pidfd):
-            os.close(fd)
+        for fd in (self.stdout, self.stderr, self.report, self.pidfd, self.held):
+            if fd is not None:
+                os.close(fd)
 
 
-def start(keeper: Keeper, command: Command, group: Group | None) -> Child:
-    """Start `keeper`, limited and in `group`, and tell it what to do.
+def start(keeper: Keeper, command: Command, group: Group | None, *, hold: bool = False) -> Child:
+    """Start `keeper`, limited and in `group`, and tell it what to do; with `hold`, all but its program.
 
     Raises:
         IsolationMissing: it could not be started or limited; nothing runs.
@@ -88,8 +109,12 @@ def start(keeper: Keeper, command: Command, group: Group | None) -> Child:
         stdout, stdout_in = pipe()
         stderr, stderr_in = pipe()
         report, report_in = pipe()
-        stdin = _stdin(command.stdin)
-        opened.append(stdin)
+        held: int | None = None
+        if hold and keeper.go_by_stdin:
+            stdin, held = pipe()
+        else:
+            stdin = _stdin(command.stdin)
+            opened.append(stdin)
         for chance in reversed(range(_STARTS)):
             config_out, config = pipe()
             try:
@@ -113,7 +138,10 @@ def start(keeper: Keeper, command: Command, group: Group | None) -> Child:
                 _limit(process.pid, command, grouped=group is not None)
                 os.close(config_out)
                 opened.remove(config_out)
-                _write_all(config, keeper.config(report_in))
+                if hold and not keeper.go_by_stdin:
+                    held = config
+                else:
+                    _write_all(config, keeper.config(report_in))
                 break
             except BaseException as error:
                 process.kill()
@@ -125,8 +153,8 @@ def start(keeper: Keeper, command: Command, group: Group | None) -> Child:
                 if isinstance(error, OSError):
                     raise IsolationMissing(f"limits could not be set: {error}", hint="overnight doctor") from error
                 raise
-        kept = (stdout, stderr, report, pidfd)
-        return Child(process, stdout, stderr, report, pidfd)
+        kept = (stdout, stderr, report, pidfd) if held is None else (stdout, stderr, report, pidfd, held)
+        return Child(process, stdout, stderr, report, pidfd, report_in, held)
     finally:
         for fd in opened:
             if fd not in kept:

@@ -15,11 +15,10 @@ from pathlib import Path
 
 from overnight.core.errors import IsolationMissing, UsageError
 from overnight.sandbox import seccomp
-from overnight.sandbox.bare import private_tmp, trampoline
+from overnight.sandbox.bare import Trampolines, private_tmp
 from overnight.sandbox.cgroup import Hierarchy
 from overnight.sandbox.command import Command, Finished, SandboxName, check
 from overnight.sandbox.egress import Egress, proxy_variables
-from overnight.sandbox.process import run_kept
 from overnight.sandbox.syscalls import ARCHITECTURES
 from overnight.sandbox.system import system
 
@@ -70,7 +69,15 @@ class Landlock:
                 hint=f"ABI {NEEDED_ABI} comes with Linux 6.12; or install bubblewrap: apt-get install bubblewrap",
             )
         seccomp.program(namespaces=False)
-        self._hierarchy = hierarchy
+        self._runner = Trampolines(hierarchy)
+
+    def prepare(self, command: Command) -> None:
+        """See `Sandbox.prepare`."""
+        self._runner.standby.prepare(command)
+
+    def close(self) -> None:
+        """See `Sandbox.close`."""
+        self._runner.standby.close()
 
     def run(self, command: Command, cancel: threading.Event | None = None) -> Finished:
         """See `Sandbox.run`."""
@@ -86,7 +93,7 @@ class Landlock:
     def _run(self, command: Command, ports: tuple[int, ...], cancel: threading.Event | None) -> Finished:
         with private_tmp(command) as prepared:
             confinement = {"landlock": _rules(prepared, ports), "filter": _filter(prepared)}
-            return run_kept(trampoline(prepared, confinement), prepared, self._hierarchy, cancel)
+            return self._runner.run(prepared, confinement, cancel)
 
 
 def _check_nesting(command: Command) -> None:

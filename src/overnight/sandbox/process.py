@@ -1,5 +1,7 @@
 """Stays with a confined command to its end: output, clock, limits, kills."""
 
+from __future__ import annotations
+
 import contextlib
 import json
 import math
@@ -9,6 +11,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from overnight.core.errors import IsolationMissing
 from overnight.sandbox.cgroup import Group, Hierarchy
@@ -33,43 +36,83 @@ def run_kept(keeper: Keeper, command: Command, hierarchy: Hierarchy | None, canc
         IsolationMissing: the keeper could not be started or could not isolate.
     """
     started = time.monotonic()
-    limits = command.limits
+    return _follow(begin(keeper, command, hierarchy), command, cancel, started)
+
+
+def run_begun(begun: Begun, go: bytes, command: Command, cancel: threading.Event | None) -> Finished | None:
+    """Run `command` under a keeper that was started ahead and goes on by `go`; None if it is gone, and nothing ran.
+
+    Raises:
+        IsolationMissing: the keeper could not isolate.
+    """
+    started = time.monotonic()
+    try:
+        begun.child.release(go)
+    except OSError:
+        begun.abandon()
+        return None
+    return _follow(begun, command, cancel, started)
+
+
+@dataclass(frozen=True)
+class Begun:
+    """A keeper that was started, and the group it is in."""
+
+    keeper: Keeper
+    child: Child
+    group: Group | None
+
+    def close(self) -> None:
+        """End what is left of it."""
+        self.child.close()
+        if self.group is not None:
+            self.group.close()
+
+    def abandon(self) -> None:
+        """Kill it: nobody follows it."""
+        signal.pidfd_send_signal(self.child.pidfd, signal.SIGKILL)
+        self.child.process.wait()
+        self.close()
+
+
+def begin(keeper: Keeper, command: Command, hierarchy: Hierarchy | None, *, hold: bool = False) -> Begun:
+    """Start `keeper` in a group of its own; with `hold` it waits for its program.
+
+    Raises:
+        IsolationMissing: it could not be started; nothing is left.
+    """
     group = None
     if hierarchy is not None:
         try:
-            group = Group(hierarchy, limits.memory_bytes, limits.pids)
+            group = Group(hierarchy, command.limits.memory_bytes, command.limits.pids)
         except OSError as error:
             for fd in keeper.fds:
                 os.close(fd)
             raise IsolationMissing(f"no control group could be made: {error}", hint="overnight doctor") from error
     try:
-        child = start(keeper, command, group)
-        try:
-            return _Watch(child, command, group, keeper, cancel, started).to_the_end()
-        finally:
-            child.close()
-    finally:
+        return Begun(keeper, start(keeper, command, group, hold=hold), group)
+    except BaseException:
         if group is not None:
             group.close()
+        raise
+
+
+def _follow(begun: Begun, command: Command, cancel: threading.Event | None, started: float) -> Finished:
+    try:
+        return _Watch(begun, command, cancel, started).to_the_end()
+    finally:
+        begun.close()
 
 
 class _Watch:
     """One command from start to end."""
 
-    def __init__(
-        self,
-        child: Child,
-        command: Command,
-        group: Group | None,
-        keeper: Keeper,
-        cancel: threading.Event | None,
-        started: float,
-    ) -> None:
-        self._child = child
+    def __init__(self, begun: Begun, command: Command, cancel: threading.Event | None, started: float) -> None:
+        self._child = child = begun.child
         self._pid = child.process.pid
         self._command = command
-        self._group = group
-        self._keeper = keeper
+        self._group = group = begun.group
+        self._keeper = begun.keeper
         self._cancel = cancel
         self._started = started
         self._deadline = started + command.limits.wall_s

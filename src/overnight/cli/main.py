@@ -23,7 +23,7 @@ COMMANDS = {
     "doctor": ("workspace:doctor", "What this machine can do, and what it lacks."),
     "config": ("workspace:config", "Every setting, and where it comes from."),
     "repair": ("workspace:repair", "Rebuild the database from git, or git from it."),
-    "gc": ("workspace:gc", "What old runs cost, and remove what is past its retention."),
+    "gc": ("workspace:gc", "What old runs and model calls cost, and remove what is past its retention."),
     "gate": ("gate:gate", "Who may do what, and why."),
     "inbox": ("inbox:inbox", "What waits for a person."),
     "approve": ("inbox:approve", "Say yes to an item of the inbox."),

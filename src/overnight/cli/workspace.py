@@ -88,9 +88,10 @@ def repair(folder: Path | None, as_json: bool) -> None:
 @in_workspace
 @as_json
 def gc(yes: bool, folder: Path | None, as_json: bool) -> None:
-    """Say what old runs cost on disk, and remove what is past its retention.
+    """Say what old runs and old model calls cost on disk, and remove what is past its retention.
 
-    Champions, their branches and the rows of the database stay; the commits of experiments that were not kept go.
+    Champions, their branches and every row of a run, a span or a cost stay. The commits of experiments that were not
+    kept go, and what was said in model calls.
     """
     from overnight.workspace.collect import collect
 
@@ -101,6 +102,10 @@ def gc(yes: bool, folder: Path | None, as_json: bool) -> None:
     for item in found.runs:
         click.echo(f"{item.run}: {item.refs} refs, {item.size_bytes / 1e6:.2f} MB, {item.verdict}")
     done = "freed" if yes else "would free"
-    click.echo(f"{done} {found.size_bytes / 1e6:.2f} MB in git, blobs and old environments")
+    if found.texts.number:
+        click.echo(
+            f"texts of model calls: {found.texts.number}, {found.texts.size_bytes / 1e6:.2f} MB, past their retention"
+        )
+    click.echo(f"{done} {found.size_bytes / 1e6:.2f} MB in git, blobs, texts of model calls and old environments")
     if not yes and found.size_bytes:
         click.echo("remove it with: overnight gc --yes", err=True)

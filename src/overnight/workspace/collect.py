@@ -1,4 +1,4 @@
-"""`overnight gc`: what old runs cost, and removing what is past its retention."""
+"""`overnight gc`: what old runs and old conversations cost, and removing what is past its retention."""
 
 import re
 import shutil
@@ -10,8 +10,10 @@ from overnight.core.errors import ArenaError
 from overnight.loop.experiment import RunInfo
 from overnight.loop.history import reference
 from overnight.loop.place import find_folder
+from overnight.store.blobs import Blobs
 from overnight.store.git import Repository
 from overnight.store.git_prune import cost_bytes, prune
+from overnight.workspace.collect_texts import Texts, collect_texts
 from overnight.workspace.workspace import Workspace
 
 _BLOB_ID = re.compile(r"[0-9a-f]{64}")
@@ -43,6 +45,7 @@ class Collected:
         runs: every run with what its discarded experiments cost.
         blobs: ids that nothing needs any more.
         environments: folders of built environments past their time.
+        texts: of model calls, past their time.
         size_bytes: all of it together.
         removed: whether it was.
     """
@@ -50,6 +53,7 @@ class Collected:
     runs: tuple[Cost, ...]
     blobs: int
     environments: int
+    texts: Texts
     size_bytes: int
     removed: bool
 
@@ -94,7 +98,9 @@ def collect(workspace: Workspace, *, remove: bool) -> Collected:
             workspace.blobs.delete(blob)
         for folder in environments:
             shutil.rmtree(folder, ignore_errors=True)
-    return Collected(tuple(costs), len(blobs), len(environments), total, remove)
+    bodies = Blobs(workspace.state / "bodies")
+    texts = collect_texts(workspace.database, bodies, workspace.resolved.settings.retention.texts, remove=remove)
+    return Collected(tuple(costs), len(blobs), len(environments), texts, total + texts.size_bytes, remove)
 
 
 def _stays(info: RunInfo, retention_s: float) -> str:

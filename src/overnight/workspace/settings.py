@@ -58,9 +58,12 @@ class RetentionSettings:
     Attributes:
         runs: refs, blobs and checkouts of experiments that were not kept go once their run ended so long ago; seconds
             in the end; `90d` by default. The champion's branch and the database rows always stay.
+        texts: what was said in model calls goes once the last call of its trace ended so long ago; seconds in the end;
+            `90d` by default. Spans, tokens and costs always stay.
     """
 
     runs: float = field(default=90 * 86400.0, metadata=schema.parsed_by(parse_duration_s))
+    texts: float = field(default=90 * 86400.0, metadata=schema.parsed_by(parse_duration_s))
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -80,7 +81,7 @@ def test_what_is_decided_is_the_real_value(bench: GateBench) -> None:
     )
     gate = bench.gate(rules)
     session = opened(gate, "answer Carol's mail")
-    [mail] = gate.call(session, "mail.read", {}).result  # type: ignore[misc]
+    [mail] = cast(list[dict[str, str]], gate.call(session, "mail.read", {}).result)
     assert mail["from"].startswith("MASKED_EMAIL_") and MAIL not in str(mail)
     sent = gate.call(session, "mail.send", {"to": mail["from"], "body": "ok"})
     assert (sent.status, dict(bench.sent[0])) == ("done", {"to": MAIL, "body": "ok"})

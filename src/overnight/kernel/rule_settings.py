@@ -53,7 +53,13 @@ def _burst(raw: Any) -> Burst | None:
 def _families(raw: Any) -> dict[str, Burst | None]:
     if not isinstance(raw, Mapping):
         raise UsageError(f"expected tool families, got {raw!r}", hint=f'families.files = "{NEVER}"')
-    return {str(family): _burst(threshold) for family, threshold in raw.items()}
+    found = {}
+    for family, threshold in raw.items():
+        try:
+            found[str(family)] = _burst(threshold)
+        except UsageError as problem:
+            raise UsageError(f"{family}: {problem.message}", hint=problem.hint) from None
+    return found
 
 
 def window_s(raw: Any) -> float:

@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 
 from overnight.core.errors import NotFound, SettingsError, StoreError, UsageError
 from overnight.kernel.journal import BODY_LIMIT, Change, Draft, Journal
+from overnight.kernel.journal_writer import BACKLOG
 from overnight.store.database import Database
 
 
@@ -94,6 +96,37 @@ def test_later_entries_follow_by_themselves_and_never_out_of_order(journal: Jour
     journal.append(note("last"), durable=False)
     journal.sync()
     assert texts(journal)[-1] == "last"
+
+
+def test_a_durable_entry_within_a_transaction_is_refused_at_once(journal: Journal, database: Database) -> None:
+    """The writer could not write before the transaction ends, and the transaction would not end before it wrote."""
+    began_s = time.monotonic()
+    with database.transaction():
+        for waiting in (lambda: journal.append(note("never")), journal.sync):
+            with pytest.raises(StoreError, match="within a transaction of the same thread"):
+                waiting()
+        journal.append(note("later"), durable=False)
+        database.execute("CREATE TABLE mine (x)")
+    assert time.monotonic() - began_s < 5
+    journal.append(note("after"))
+    assert texts(journal) == ["later", "after"]
+    assert database.row("SELECT count(*) FROM mine") is not None, "the transaction itself went through"
+    # A transaction of another thread is only waited for.
+    with database.transaction():
+        other = threading.Thread(target=journal.append, args=(note("other"),))
+        other.start()
+    other.join(20)
+    assert texts(journal)[-1] == "other"
+
+
+def test_a_full_queue_does_not_stop_who_holds_a_transaction(journal: Journal, database: Database) -> None:
+    began_s = time.monotonic()
+    with database.transaction():
+        for number in range(BACKLOG + 10):
+            journal.append(note(str(number)), durable=False)
+    assert time.monotonic() - began_s < 20
+    journal.sync()
+    assert len(texts(journal)) == BACKLOG + 10
 
 
 def test_closing_writes_what_was_accepted(database: Database) -> None:
@@ -190,6 +223,7 @@ import resource, signal
 from pathlib import Path
 from overnight.core.errors import StoreError
 from overnight.kernel.journal import Draft, Journal
+from overnight.kernel.journal_writer import BACKLOG
 from overnight.store.database import Database
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 journal = Journal.open(Database(Path({str(tmp_path / "data" / "workspace.db")!r})))
@@ -216,6 +250,7 @@ def test_kill_9_loses_nothing_that_was_acknowledged(tmp_path: Path, config: Path
 import sys, threading
 from pathlib import Path
 from overnight.kernel.journal import Draft, Journal
+from overnight.kernel.journal_writer import BACKLOG
 from overnight.store.database import Database
 journal = Journal.open(Database(Path({str(tmp_path / "data" / "workspace.db")!r})))
 def work(name):
@@ -249,6 +284,7 @@ def test_processes_append_to_one_chain(tmp_path: Path, config: Path) -> None:
 import sys
 from pathlib import Path
 from overnight.kernel.journal import Draft, Journal
+from overnight.kernel.journal_writer import BACKLOG
 from overnight.store.database import Database
 journal = Journal.open(Database(Path({str(tmp_path / "data" / "workspace.db")!r})))
 for number in range(40):
@@ -268,6 +304,7 @@ def test_a_process_that_just_ends_still_writes_what_was_accepted(tmp_path: Path,
     script = f"""
 from pathlib import Path
 from overnight.kernel.journal import Draft, Journal
+from overnight.kernel.journal_writer import BACKLOG
 from overnight.store.database import Database
 journal = Journal.open(Database(Path({str(tmp_path / "data" / "workspace.db")!r})))
 journal.append(Draft("note", {{"text": "last words"}}), durable=False)
@@ -284,6 +321,7 @@ import os
 from pathlib import Path
 from overnight.core.errors import StoreError
 from overnight.kernel.journal import Draft, Journal
+from overnight.kernel.journal_writer import BACKLOG
 from overnight.store.database import Database
 journal = Journal.open(Database(Path({str(tmp_path / "data" / "workspace.db")!r})))
 child = os.fork()

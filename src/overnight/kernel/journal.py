@@ -107,7 +107,10 @@ class Journal(JournalReader):
         return self._key.public
 
     def append(self, *drafts: Draft, durable: bool = True) -> Receipt:
-        """Add entries, adjacent and in this order. Not within a transaction: the writer would wait for its end.
+        """Add entries, adjacent and in this order.
+
+        Within a transaction of the calling thread only with `durable=False`: another thread writes, and it can't before
+        the transaction ends. The entries are then written even if the transaction is rolled back.
 
         Args:
             drafts: at least one.
@@ -117,18 +120,24 @@ class Journal(JournalReader):
 
         Raises:
             UsageError: an entry cannot be written down (not JSON, too long); nothing was added.
-            StoreError: the journal cannot be written; nothing was added, and the caller must not act.
+            StoreError: the journal cannot be written, or waiting for it would never end; nothing was added, and the
+                caller must not act.
         """
+        inside = self._database.in_transaction
+        if durable and inside:
+            raise _waits_for_itself("a durable entry")
         receipt = Receipt(_rows(drafts), durable=durable)
-        self._writer.submit(receipt)
+        self._writer.submit(receipt, patient=not inside)
         return receipt.wait() if durable else receipt
 
     def sync(self) -> None:
         """Return when everything this process handed in is on the disk.
 
         Raises:
-            StoreError: it cannot be written.
+            StoreError: it cannot be written, or this thread holds a transaction.
         """
+        if self._database.in_transaction:
+            raise _waits_for_itself("waiting for the journal")
         receipt = Receipt((), durable=True)
         self._writer.submit(receipt)
         receipt.wait()
@@ -251,6 +260,13 @@ def _rows(drafts: Sequence[Draft]) -> list[Row]:
              len(draft.changes), text)
         )  # fmt: skip
     return rows
+
+
+def _waits_for_itself(what: str) -> StoreError:
+    return StoreError(
+        f"{what} within a transaction of the same thread would wait for that transaction to end",
+        hint="append after the transaction, or with durable=False",
+    )
 
 
 def _workspace(database: Database) -> Path:

@@ -90,8 +90,12 @@ class GroupCommit:
         self._pid = os.getpid()
         self._unregister = _flush_at_exit(self)
 
-    def submit(self, receipt: Receipt) -> None:
+    def submit(self, receipt: Receipt, *, patient: bool = True) -> None:
         """Queue entries. Those that are not durable are written within LOSS_WINDOW_S.
+
+        Args:
+            receipt: the entries.
+            patient: may wait while too many wait already; not for a thread that the writer itself waits for.
 
         Raises:
             StoreError: the journal is closed, or entries accepted earlier still could not be written.
@@ -115,7 +119,7 @@ class GroupCommit:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="journal", daemon=True)
                 self._thread.start()
-        if full and not receipt.durable:
+        if full and patient and not receipt.durable:
             receipt.wait()
 
     def close(self) -> None:

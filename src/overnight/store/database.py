@@ -74,6 +74,12 @@ class Database:
                 raise
             connection.commit()
 
+    @property
+    def in_transaction(self) -> bool:
+        """Whether this thread holds a transaction, so that no other thread can write until it ends."""
+        connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
+        return connection is not None and connection.in_transaction
+
     def close(self) -> None:
         """Close every thread's connection; further use opens new ones."""
         with self._lock:

@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol
 from overnight.core.errors import NotFound, OvernightError
 from overnight.models.budget import Budget
 from overnight.models.cache import AnswerCache, Cached, name_of
-from overnight.models.gateway_call import Call, Kept, note_input
+from overnight.models.gateway_call import Call, Kept, note_input, settled_row
 from overnight.models.gateway_conversation import Conversations
 from overnight.models.gateway_exchange import EVENTS, GONE, JSON, Exchange, Parts, end_call
 from overnight.models.gateway_http import HttpServer, Reply, Request
@@ -54,13 +54,12 @@ class Gateway:
         self._settings = configuration.current()
         self._releases = Releases(self._settings)
         self._releases.look_up_prices()
-        self._recorder = Recorder(store.database.path)
+        self._recorder = Recorder(store.database.path, Kept(store).write)
         self._upstreams = Upstreams()
         self._conversations = Conversations()
         self._cache = AnswerCache()
-        database = self._recorder.database
-        kept = Kept(store.through(database))
-        self._parts = Parts(self._upstreams, self._recorder, Budget(database), kept, SharedProviders(store.database))
+        budget = Budget(self._recorder.database, self._recorder.apart)
+        self._parts = Parts(self._upstreams, self._recorder, budget, SharedProviders(store.database))
         self._server = HttpServer(self.serve)
         self.keys = Keys(store.database)
 
@@ -77,6 +76,7 @@ class Gateway:
         await self._server.close()
         self._upstreams.client.close()
         self._parts.shared.close()
+        await self._parts.budget.close()
         await self._recorder.close()
 
     async def serve(self, request: Request, reply: Reply) -> None:
@@ -134,12 +134,12 @@ class Gateway:
         except asyncio.CancelledError:
             if not call.span.ended_us:
                 end_call(call, None, GONE)
-                self._recorder.submit(lambda: self._parts.kept.said(call))
+                self._recorder.record(call.record())
             raise
         if failure is not None:
             end_call(call, None, failure)
             with contextlib.suppress(OvernightError):
-                await self._recorder.submit(lambda: self._parts.kept.said(call))
+                await self._recorder.record(call.record())
             headers = {"x-overnight-trace": call.span.place.trace_id}
             if failure.retry_after_s is not None:
                 headers["retry-after"] = str(max(1, round(failure.retry_after_s + 0.5)))
@@ -176,12 +176,7 @@ class Gateway:
         call.span.attributes[names.CACHE] = "hit"
         call.span.attributes[names.COST_USD] = 0.0
         end_call(call, None, None)
-
-        def write() -> None:
-            self._parts.kept.settled(call, release, call.span, Usage(), 0.0, "cached")
-            self._parts.kept.said(call)
-
-        await self._recorder.submit(write)
+        await self._recorder.record(call.record(settled_row(call, release, call.span, Usage(), 0.0, "cached")))
         reply.send(200, answer.body, {"content-type": answer.content_type, "x-overnight-cache": "hit"})
 
     async def _understood(self, request: Request, wire: Wire, key: Key) -> Call:

@@ -1,6 +1,6 @@
 """One call: what the client wants, whom it may be asked of, what is kept of it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -24,6 +24,7 @@ from overnight.models.wire.neutral import (
     record,
     record_part,
 )
+from overnight.store.database import Database
 from overnight.trace import names
 from overnight.trace.span import Attribute, Span
 from overnight.trace.storage import TraceStore, body_name
@@ -32,6 +33,21 @@ Outcome = Literal["ok", "error", "cancelled", "cached"]
 Mask = Callable[[str], str] | None
 
 OPERATIONS: Mapping[str, names.Operation] = {"embeddings": "embeddings"}
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What is written together.
+
+    Attributes:
+        spans: that have ended.
+        bodies: what was said in them, by the names it is kept under.
+        settled: row of the usage report, of an attempt.
+    """
+
+    spans: list[Span]
+    bodies: list[tuple[str, bytes]]
+    settled: tuple[str | int, ...] | None = None
 
 
 @dataclass
@@ -77,6 +93,12 @@ class Call:
         """The conventions' word for it."""
         return OPERATIONS.get(self.wire.name, "chat")
 
+    def record(self, settled: tuple[str | int, ...] | None = None) -> Record:
+        """What there is to be written by now."""
+        spans, self.spans = self.spans, []
+        bodies, self.bodies = self.bodies, []
+        return Record(spans, bodies, settled)
+
     def keep(self, said: Any) -> str:
         """Have something that was said kept with the next writing; the name it is kept under."""
         content = to_json(said)
@@ -107,45 +129,45 @@ class Call:
 
 
 class Kept:
-    """Writes calls to the database. Its methods run within the recorder's transactions."""
+    """Writes calls to the database; each method is one transaction's work."""
 
     def __init__(self, store: TraceStore) -> None:
         self._store = store
 
-    def settled(
-        self, call: Call, release: Release, span: Span, usage: Usage, cost_usd: float, outcome: Outcome
-    ) -> None:
-        """One attempt, for the reports of usage."""
-        key = call.key
-        self._store.database.execute(
-            _INSERT,
-            (
-                span.place.span_id,
-                span.place.trace_id,
-                span.ended_us,
-                key.tenant,
-                key.agent,
-                key.run,
-                key.id,
-                call.request.model,
-                release.provider_name,
-                release.model,
-                outcome,
-                usage.input,
-                usage.cache_read,
-                usage.output,
-                usage.reasoning,
-                round(cost_usd * 1e9),
-                int(usage.estimated),
-            ),
-        )
+    def write(self, database: Database, records: Sequence[Record]) -> None:
+        """Keep what is recorded, all of it or nothing of what are rows."""
+        store = self._store.through(database)
+        store.keep_bodies([body for record in records for body in record.bodies])
+        store.write([span for record in records for span in record.spans])
+        settled = [record.settled for record in records if record.settled is not None]
+        if settled:
+            database.execute_many(_INSERT, settled)
 
-    def said(self, call: Call) -> None:
-        """The spans that have ended, and what was said in them."""
-        spans, call.spans = call.spans, []
-        bodies, call.bodies = call.bodies, []
-        self._store.keep_bodies(bodies)
-        self._store.write(spans)
+
+def settled_row(
+    call: Call, release: Release, span: Span, usage: Usage, cost_usd: float, outcome: Outcome
+) -> tuple[str | int, ...]:
+    """One attempt, for the reports of usage."""
+    key = call.key
+    return (
+        span.place.span_id,
+        span.place.trace_id,
+        span.ended_us,
+        key.tenant,
+        key.agent,
+        key.run,
+        key.id,
+        call.request.model,
+        release.provider_name,
+        release.model,
+        outcome,
+        usage.input,
+        usage.cache_read,
+        usage.output,
+        usage.reasoning,
+        round(cost_usd * 1e9),
+        int(usage.estimated),
+    )
 
 
 _INSERT = (

@@ -14,7 +14,7 @@ from typing import Any
 from overnight.core.errors import Refused, StoreError
 from overnight.kernel.ledger import Exceeded
 from overnight.models.budget import Budget, Held
-from overnight.models.gateway_call import Call, Kept, Outcome, note_output
+from overnight.models.gateway_call import Call, Outcome, Record, note_output, settled_row
 from overnight.models.gateway_http import Reply
 from overnight.models.gateway_recorder import Recorder
 from overnight.models.gateway_reveal import reveal_json
@@ -42,9 +42,8 @@ class Parts:
     """What every exchange works with."""
 
     upstreams: Upstreams
-    recorder: Recorder
+    recorder: Recorder[Record]
     budget: Budget
-    kept: Kept
     shared: SharedProviders
 
 
@@ -248,13 +247,10 @@ class Exchange:
             price = self._releases.price(release)
         except Refused as problem:
             raise _Skipped(Failure("permission", 403, f"{problem.message}; {problem.hint}")) from problem
-        limits = (*self._releases.settings.gateway.limits, *call.key.limits)
-        subject = call.key.subject(call.request.model)
         answer_tokens, first = self._answer_tokens(release), call.tried == 1
+        limits, name = self._releases.settings.gateway.limits, call.request.model
         try:
-            held = await self._parts.recorder.submit(
-                lambda: self._parts.budget.hold(limits, subject, price, call.size, answer_tokens, first=first)
-            )
+            held = await self._parts.budget.hold(limits, call.key, name, price, call.size, answer_tokens, first=first)
         except StoreError as problem:
             raise _Skipped(Failure("internal", 503, f"the budget cannot be read: {problem.message}")) from problem
         if isinstance(held, Exceeded):
@@ -275,12 +271,13 @@ class Exchange:
         self, release: Release, held: Held, span: Span, usage: Usage | None, outcome: Outcome, failure: Failure | None
     ) -> None:
         await self._settling(release, held, span, usage, outcome, failure)
+        await self._parts.budget.settled()
 
     def _settling(
         self, release: Release, held: Held, span: Span, usage: Usage | None, outcome: Outcome, failure: Failure | None
     ) -> "asyncio.Future[None]":
         """Settle an attempt and write its span; done even if nobody waits for it."""
-        call, kept = self._call, self._parts.kept
+        call, budget = self._call, self._parts.budget
         span.end()
         span.attributes[names.OUTCOME] = outcome
         if failure is not None:
@@ -296,18 +293,13 @@ class Exchange:
         ends = outcome != "error" or self._reply.started
         if ends:
             end_call(call, span, failure)
-
-        def write() -> None:
-            if usage is not None:
-                held.settle(usage)
-            elif keep:
-                held.keep()
-            else:
-                held.give_back()
-            kept.settled(call, release, span, counted, cost, outcome)
-            kept.said(call)
-
-        return self._parts.recorder.submit(write)
+        if usage is not None:
+            budget.settle(held, usage)
+        elif keep:
+            budget.keep(held)
+        else:
+            budget.give_back(held)
+        return self._parts.recorder.record(call.record(settled_row(call, release, span, counted, cost, outcome)))
 
     def _headers(self, release: Release, span: Span) -> dict[str, str]:
         headers = {

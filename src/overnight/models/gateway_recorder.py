@@ -4,128 +4,139 @@ A transaction takes a fraction of a millisecond, and handing it to another threa
 where it comes up, unless another process holds the database's write lock. Then it, and what comes after it, waits for
 the lock in a thread, while the event loop goes on. Checkpoints, which wait for the disk, are always made in a thread.
 
-Of several pieces of work in one transaction each stands behind a savepoint, so that one's failure is its own.
+What cannot be written together is written piece by piece, so that one's failure is its own.
 """
 
 import asyncio
 import sqlite3
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from overnight.core.errors import OvernightError, StoreError
 from overnight.store.database import Database
 
 T = TypeVar("T")
-_Work = tuple[Callable[[], Any], "asyncio.Future[Any]"]
-_Result = tuple["asyncio.Future[Any]", Any, BaseException | None]
+Item = TypeVar("Item")
+_Result = tuple["asyncio.Future[None]", BaseException | None]
 CHECKPOINT_S: Final = 1.0
 
 
-class Recorder:
-    """Does work within transactions, in the order of submission. Used from the event loop's thread only.
+class Recorder(Generic[Item]):
+    """Writes items in the order of handing in. Used from the event loop's thread only.
 
     Attributes:
-        database: a connection of its own: work has to go through this one.
+        database: a connection of its own: whatever is written has to go through this one.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, write: Callable[[Database, Sequence[Item]], None]) -> None:
+        """`write` puts items into the database, all or none; it runs within a transaction."""
         self.database = Database(path)
         # Of this thread's connection alone; the thread that waits for the lock has the usual patience.
         self.database.execute("PRAGMA busy_timeout = 0")
         self.database.execute("PRAGMA wal_autocheckpoint = 0")
+        self._put = write
         self._loop = asyncio.get_running_loop()
-        self._waiting: list[_Work] = []
+        self._waiting: list[tuple[Item, asyncio.Future[None]]] = []
         self._scheduled = False
-        self._elsewhere: asyncio.Future[list[_Result]] | None = None
+        self._elsewhere = 0
         self._thread = ThreadPoolExecutor(1, "overnight-recorder")
         self._written = False
         self._closed = threading.Event()
         self._checkpoints = threading.Thread(target=self._checkpoint, name="overnight-checkpoints", daemon=True)
         self._checkpoints.start()
 
-    def submit(self, work: Callable[[], T]) -> "asyncio.Future[T]":
-        """Have `work` done; its result, once it is committed.
+    def record(self, item: Item) -> "asyncio.Future[None]":
+        """Have an item written; done once it is committed.
 
-        The future fails with what `work` raised, or with `DatabaseError` if the transaction could not be committed;
-        nothing of it has been written then. It need not be awaited: the work is done all the same.
+        The future fails with `StoreError` or what writing the item raised; nothing of it has been written then. It need
+        not be awaited: the item is written all the same.
         """
-        future: asyncio.Future[T] = self._loop.create_future()
+        future: asyncio.Future[None] = self._loop.create_future()
         future.add_done_callback(_retrieved)
-        self._waiting.append((work, future))
+        self._waiting.append((item, future))
         self._schedule()
         return future
 
+    async def apart(self, work: Callable[[], T]) -> T:
+        """Do work that has transactions of its own: here, or in the thread where it would have to wait.
+
+        `work` must leave everything as it was where it raises `DatabaseError`, and may then be done again. A caller
+        that is cancelled does not stop it.
+        """
+        if not self._elsewhere:
+            try:
+                return work()
+            except OvernightError as problem:
+                if not _is_lock(problem):
+                    raise
+        self._elsewhere += 1
+        done = self._loop.run_in_executor(self._thread, work)
+        done.add_done_callback(self._back)
+        return await asyncio.shield(done)
+
     async def close(self) -> None:
-        """Do what was submitted, then stop."""
-        while self._waiting or self._elsewhere is not None:
-            if self._elsewhere is not None:
-                await asyncio.wait([self._elsewhere])
-            await asyncio.sleep(0)
+        """Write what was handed in, then stop."""
+        while self._waiting or self._elsewhere:
+            await asyncio.sleep(0.001)
         self._closed.set()
         await asyncio.to_thread(self._checkpoints.join)
         self._thread.shutdown()
         self.database.close()
 
     def _schedule(self) -> None:
-        if not self._scheduled and self._elsewhere is None and self._waiting:
+        if not self._scheduled and not self._elsewhere and self._waiting:
             self._scheduled = True
             self._loop.call_soon(self._flush)
 
     def _flush(self) -> None:
         self._scheduled = False
+        if self._elsewhere:
+            return
         batch, self._waiting = self._waiting, []
         self._written = True
         try:
             results = self._write(batch)
         except _Locked:
-            self._elsewhere = self._loop.run_in_executor(self._thread, self._write_patiently, batch)
-            self._elsewhere.add_done_callback(self._back)
+            self._elsewhere += 1
+            waited = self._loop.run_in_executor(self._thread, self._write_patiently, batch)
+            waited.add_done_callback(lambda done: _deliver(done.result()))
+            waited.add_done_callback(self._back)
             return
         _deliver(results)
 
-    def _back(self, done: "asyncio.Future[list[_Result]]") -> None:
-        self._elsewhere = None
-        _deliver(done.result())
+    def _back(self, _: "asyncio.Future[Any]") -> None:
+        self._elsewhere -= 1
         self._schedule()
 
-    def _write(self, batch: list[_Work]) -> list[_Result]:
-        results: list[_Result] = []
+    def _write(self, batch: list[tuple[Item, "asyncio.Future[None]"]]) -> list[_Result]:
+        begun = False
         try:
             with self.database.transaction():
-                if len(batch) == 1:
-                    ((work, future),) = batch
-                    results.append((future, work(), None))
-                else:
-                    results += [self._guarded(work, future) for work, future in batch]
+                begun = True
+                self._put(self.database, [item for item, _ in batch])
         except OvernightError as problem:
-            if not results and _is_lock(problem):
+            if not begun and _is_lock(problem):
                 raise _Locked from problem
-            return [(future, None, problem) for _, future in batch]
+            if len(batch) == 1:
+                return [(batch[0][1], problem)]
         except Exception as problem:
-            # A defect in one piece of work must not hang all others.
-            return [(future, None, StoreError(f"recording failed: {problem!r}")) for _, future in batch]
-        return results
+            # A defect in one item must not hang all others.
+            if len(batch) == 1:
+                return [(batch[0][1], StoreError(f"recording failed: {problem!r}"))]
+        else:
+            return [(future, None) for _, future in batch]
+        return [result for one in batch for result in self._write_patiently([one])]
 
-    def _write_patiently(self, batch: list[_Work]) -> list[_Result]:
+    def _write_patiently(self, batch: list[tuple[Item, "asyncio.Future[None]"]]) -> list[_Result]:
         try:
             return self._write(batch)
         except _Locked as problem:
             assert isinstance(problem.__cause__, StoreError)
-            return [(future, None, problem.__cause__) for _, future in batch]
-
-    def _guarded(self, work: Callable[[], Any], future: "asyncio.Future[Any]") -> _Result:
-        self.database.execute("SAVEPOINT work")
-        try:
-            result: _Result = (future, work(), None)
-        except OvernightError as problem:
-            self.database.execute("ROLLBACK TO work")
-            result = (future, None, problem)
-        self.database.execute("RELEASE work")
-        return result
+            return [(future, problem.__cause__) for _, future in batch]
 
     def _checkpoint(self) -> None:
         while not self._closed.wait(CHECKPOINT_S):
@@ -147,16 +158,16 @@ def _is_lock(problem: OvernightError) -> bool:
 
 
 def _deliver(results: list[_Result]) -> None:
-    for future, value, problem in results:
+    for future, problem in results:
         if future.done():
             continue
         if problem is None:
-            future.set_result(value)
+            future.set_result(None)
         else:
             future.set_exception(problem)
 
 
-def _retrieved(future: "asyncio.Future[Any]") -> None:
-    # Settlements of callers that have gone are awaited by nobody; that one failed has to be seen all the same.
+def _retrieved(future: "asyncio.Future[None]") -> None:
+    # Calls of clients that have gone are awaited by nobody; that one failed has to be seen all the same.
     if not future.cancelled() and (problem := future.exception()) is not None and isinstance(problem, StoreError):
         print(f"overnight gateway: {problem}", file=sys.stderr)

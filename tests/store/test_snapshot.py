@@ -105,6 +105,21 @@ def test_what_cannot_be_kept_is_reported(project: Project, git: Git) -> None:
             snapshot(repository, ["../project/a.py"])
 
 
+def test_a_tracked_symlink_that_leads_out_is_kept_and_never_written(project: Project, git: Git, tmp_path: Path) -> None:
+    """A branch made from the snapshot would otherwise delete it."""
+    root = project()
+    os.symlink("../outside", root / "out")
+    git(root, "add", "out")
+    git(root, "commit", "-q", "-m", "link")
+    with Repository.open(root) as repository:
+        taken = snapshot(repository)
+        assert taken.files["out"] == Entry("120000", git(root, "rev-parse", "HEAD:out"))
+        assert taken.tree == git(root, "rev-parse", "HEAD^{tree}")
+        assert "never followed" in dict(taken.skipped)["out"]
+        assert checkout(repository, taken.files, tmp_path / "copy") == ("out",)
+        assert not os.path.lexists(tmp_path / "copy" / "out")
+
+
 def test_a_folder_that_became_a_symlink(project: Project, tmp_path: Path) -> None:
     root = project()
     (tmp_path / "elsewhere").mkdir()

@@ -106,6 +106,8 @@ def _begin(
     base = taken.files
     check_files(arena, base)
     notes = [f"{path}: {why}" for path, why in (*taken.skipped, *taken.filtered)]
+    if options.sandbox == "auto" and sandbox.name != "bwrap":
+        notes.append(f"isolated by {sandbox.name}, since bubblewrap cannot be had: `overnight doctor` says why")
     for note in notes:
         say(f"note: {note}")
     repository.exclude([f"/{name}" for name in OURS])
@@ -328,6 +330,16 @@ def check_files(arena: Arena, base: Files) -> None:
     for name in arena.front.data:
         if not (arena.folder / name).exists():
             raise ArenaError(f"{where}: data {name!r} does not exist", hint="make it, or correct `data`")
+    wide = arenas.Paths([name for name in arena.outputs if set(name) & set("*?[")])
+    named = arenas.Paths([name for name in arena.outputs if not set(name) & set("*?[")])
+    for path in base:
+        open_to_artifacts = any(path in paths for paths in (named, arena.editable, arena.hidden, arena.data))
+        if path in wide and not open_to_artifacts:  # what is hidden is never taken
+            raise ArenaError(
+                f"{where}: `outputs` matches {path}, which authors may not change: an artifact could put a file of its "
+                "own in the place of what the scorer reads",
+                hint=f"name outputs more narrowly; if {path} is one, name it in full or remove it",
+            )
     evaluator = arena.evaluate_function()
     if evaluator and evaluator[0] not in base:
         raise ArenaError(f"{where}: {evaluator[0]} does not exist", hint="correct `evaluate`")

@@ -37,13 +37,13 @@ def open_sandbox(name: SandboxChoice = "auto") -> Sandbox:
     if name != "auto":
         return tried(name, hierarchy)
     problems = []
-    for kind in ("bwrap", "landlock"):
+    for kind in ("bwrap", "bwrap", "landlock"):  # twice: a machine that is short of something may recover
         try:
             return tried(kind, hierarchy)
         except IsolationMissing as problem:
             problems.append(problem)
     raise IsolationMissing(
-        "; ".join(problem.message for problem in problems),
+        "; ".join(dict.fromkeys(problem.message for problem in problems)),
         hint=f"{problems[0].hint or INSTALL_HINT}; or --sandbox none, which runs without isolation",
     )
 

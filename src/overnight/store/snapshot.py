@@ -26,7 +26,8 @@ class Snapshot:
     """An arena folder at one moment.
 
     Attributes:
-        files: what it holds; submodules stay as 160000 entries, so that a branch does not lose them.
+        files: what it holds; submodules and tracked symlinks that lead out stay as entries, so that a branch does not
+            lose them.
         tree: git tree of `files`.
         skipped: path → why it is not in `files`, or not with its content.
         filtered: path → why its bytes in the folder differ from what git keeps though it may be unmodified.
@@ -131,16 +132,19 @@ class _Taking:
                 if known and known.oid and known.oid != oid:
                     self._differ[path] = known.oid
             elif stat.S_ISLNK(status.st_mode):
-                self._add_link(path, os.readlink(full))
+                self._add_link(path, os.readlink(full), known)
             elif not stat.S_ISDIR(status.st_mode):
                 self._skip(path, "neither a file nor a folder")
         except OSError as problem:
             self._skip(path, f"cannot be read: {problem.strerror}")
 
-    def _add_link(self, path: str, link: bytes) -> None:
-        if points_inside(path, link):
+    def _add_link(self, path: str, link: bytes, known: _Tracked | None) -> None:
+        inside = points_inside(path, link)
+        if inside or known:
             self._files[path] = Entry("120000", self._repository.write_blobs([link])[0])
-        else:
+        if not inside and known:  # a branch must not lose what git tracks
+            self._skip(path, f"a symlink out of the arena's folder, to {to_text(link)!r}: kept, but never followed")
+        elif not inside:
             self._skip(path, f"a symlink out of the arena's folder, to {to_text(link)!r}")
 
     def _included(self, path: str) -> Iterator[str]:

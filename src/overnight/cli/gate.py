@@ -131,6 +131,8 @@ def matrix(folder: Path | None, as_json: bool) -> None:
         click.echo(
             f"combination: {visible(rule['name'])}: {rule['decision']} per {rule['scope']}, forgotten after {window}"
         )
+    for tool, by in document["undo"].items():
+        click.echo(f"undone: {tool} with {by}")
     if document["approvers_of_destructive"] > 1:
         click.echo("destructive calls that ask need two approvers")
 

@@ -17,6 +17,7 @@ from overnight.kernel.burst import Bursts
 from overnight.kernel.canonical import Json, content_hash
 from overnight.kernel.catalogue import Catalogue, UnknownTool
 from overnight.kernel.combination import START, Combination, State, fresh, stops
+from overnight.kernel.compensation import UndoRule
 from overnight.kernel.decision import Decision, Reason, Verdict
 from overnight.kernel.hiding import HidingPolicy
 from overnight.kernel.label import Label, Origin, exceeds, highest
@@ -46,6 +47,7 @@ class Policy:
         hiding: what models and records do not see of results and arguments.
         bursts: what the breaker takes for machine speed.
         limits: of calls, bytes, tokens and money, besides those of the program.
+        undo: how calls of tools are made up for, by tool.
     """
 
     matrix: Matrix
@@ -56,6 +58,7 @@ class Policy:
     hiding: HidingPolicy = field(default_factory=HidingPolicy)
     bursts: Bursts = field(default_factory=Bursts)
     limits: tuple[Limit, ...] = ()
+    undo: Mapping[str, UndoRule] = field(default_factory=dict)
 
     @cached_property
     def hash(self) -> str:
@@ -70,6 +73,7 @@ class Policy:
                 repr(self.hiding),
                 repr(self.bursts),
                 repr(self.limits),
+                repr(self.undo),
             ]
         )
 

@@ -11,8 +11,9 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
-from overnight.core.errors import Refused
+from overnight.core.errors import Refused, UsageError
 from overnight.kernel.approvals import Approvals
 from overnight.kernel.canonical import Json, canonical_json
 from overnight.kernel.catalogue import Catalogue
@@ -333,11 +334,24 @@ class Gate:
                 with self.sessions.lock(session):
                     self.sessions.history(session).provenance.seen(code.spec, result, f"action {action}")
             kept = str(screen.kept_json(error))
-            self._recorder.result(session, code.spec.id, action, text, kept, changes(before, after))
+            undo = screen.kept_json(self._undo(decision, result)) if not error else None
+            self._recorder.result(
+                session, code.spec.id, action, text, kept, changes(before, after), cast(Mapping[str, Json] | None, undo)
+            )
         except Exception as problem:
             self.sessions.stop(session, f"the result of {action} could not be recorded")
             return Outcome("failed", decision, None, action, f"it ran, but is not recorded: {failure(problem)}", True)
         return Outcome("failed" if error else "done", decision, result, action, error)
+
+    def _undo(self, decision: Decision, result: Json) -> Json:
+        """The call that would make up for this one, as the rules in force say; None if they say nothing."""
+        rule = self.policy.undo.get(decision.tool)
+        if rule is None:
+            return None
+        try:
+            return {"tool": rule.by, "arguments": rule.call(decision.arguments, result)}
+        except UsageError as problem:
+            return {"tool": rule.by, "missing": problem.message}
 
     def _denied(self, screen: Screen, decision: Decision) -> Outcome:
         session, recorded, stopped = screen.session, screen.action, False

@@ -100,4 +100,5 @@ def policy_in_force(trust: Trust, extra: Sequence[Rule] = ()) -> Policy:
         HidingPolicy(settings.masking, HIDDEN),
         settings.bursts,
         settings.limits,
+        settings.undo,
     )

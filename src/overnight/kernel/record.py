@@ -81,9 +81,16 @@ class Recorder:
         self._journal.append(*drafts, durable=durable)
 
     def result(
-        self, session: Session, tool: str, action: str, value: bytes, error: str, changed: tuple[Change, ...]
+        self,
+        session: Session,
+        tool: str,
+        action: str,
+        value: bytes,
+        error: str,
+        changed: tuple[Change, ...],
+        undo: Mapping[str, Json] | None = None,
     ) -> None:
-        """Record what became of a call that ran; `value` is its result as canonical JSON.
+        """Record what became of a call that ran; `value` is its result as canonical JSON, `undo` what makes up for it.
 
         Raises:
             StoreError: it cannot be written.
@@ -91,6 +98,8 @@ class Recorder:
         body: dict[str, Json] = {"status": "failed" if error else "done", "sha256": hashlib.sha256(value).hexdigest()}
         if error:
             body["error"] = error[:_LONGEST_WORDS]
+        if undo is not None:
+            body["undo"] = self._kept(dict(undo))
         self._journal.append(_draft("result", session, tool, action, body, changed), durable=False)
 
     def _kept(self, value: Json) -> Json:

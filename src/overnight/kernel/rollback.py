@@ -9,14 +9,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from overnight.core.errors import NotFound, Refused
+from overnight.core.errors import NotFound, Refused, UsageError
 from overnight.core.ids import new_id
 from overnight.kernel.approver import Approver, Credential
 from overnight.kernel.canonical import Json, canonical_json
+from overnight.kernel.compensation import UndoRule
 from overnight.kernel.decision import Outcome
-from overnight.kernel.journal import Change, Draft, Journal
+from overnight.kernel.journal import Change, Draft, Entry, Journal
 from overnight.kernel.paths import PathRoot
 from overnight.kernel.restore import ABSENT, RESTORE_FILE, RESTORE_REF, content_id, ref_id
+from overnight.kernel.vaults import Vaults
 from overnight.store.blobs import Blobs
 from overnight.store.database import Database
 from overnight.store.git import Repository
@@ -37,12 +39,14 @@ class Step:
         tool: what is called.
         arguments: with what.
         sentence: for people.
+        kept: the arguments as the journal keeps them, with placeholders; None is as they are.
     """
 
     action: str
     tool: str
     arguments: Mapping[str, Json]
     sentence: str
+    kept: Mapping[str, Json] | None = None
 
 
 @dataclass(frozen=True)
@@ -66,7 +70,12 @@ class RollbackPlan:
         return {
             "target": self.target,
             "steps": [
-                {"action": step.action, "tool": step.tool, "arguments": dict(step.arguments), "does": step.sentence}
+                {
+                    "action": step.action,
+                    "tool": step.tool,
+                    "arguments": dict(step.arguments if step.kept is None else step.kept),
+                    "does": step.sentence,
+                }
                 for step in self.steps
             ],
             "conflicts": list(self.conflicts),
@@ -86,13 +95,28 @@ class Rollback:
         *,
         repository: Repository | None = None,
         compensators: Mapping[str, Compensator] | None = None,
+        rules: Mapping[str, UndoRule] | None = None,
+        vaults: Vaults | None = None,
     ) -> None:
-        """`compensators` by canonical tool id."""
+        """Undo what the journal tells of.
+
+        Args:
+            database: the workspace's.
+            journal: of the workspace.
+            blobs: where before-images lie.
+            paths: where files are put back.
+            repository: where git refs are put back.
+            compensators: by canonical tool id, of the program.
+            rules: likewise, of the rules in force.
+            vaults: what placeholders in the journal stand for.
+        """
         self._database = database
         self._journal = journal
         self._blobs = blobs
         self._paths = paths
         self._repository = repository
+        self._rules = rules or {}
+        self._vaults = vaults
         self._compensators = {RESTORE_REF.id: _ref_back, **(compensators or {})}
 
     def plan(self, target: str) -> RollbackPlan:
@@ -217,18 +241,38 @@ class Rollback:
         executed = next(entry for entry in entries if entry.kind == "executed")
         if executed.body.get("effect") == "read":
             return ""
-        compensator = self._compensators.get(executed.tool)
-        if compensator is None:
-            return f"{action} ({executed.tool}) has no way back"
         proposed = next(entry for entry in entries if entry.kind == "proposed")
-        tool, arguments = compensator(self._arguments(proposed.body.get("arguments")))
-        return Step(action, tool, arguments, f"make up for {executed.tool} with {tool}")
+        result = next((entry for entry in entries if entry.kind == "result"), None)
+        kept = cast(Mapping[str, Json], self._kept(proposed.body.get("arguments")) or {})
+        recorded = None if result is None else self._kept(result.body.get("undo"))
+        code, rule = self._compensators.get(executed.tool), self._rules.get(executed.tool)
+        wanted: Mapping[str, Json]
+        try:
+            if code is not None:
+                tool, wanted = code(self._real(proposed, kept))
+                return Step(action, tool, wanted, f"make up for {executed.tool} with {tool}")
+            if recorded is not None and "arguments" in recorded:
+                tool, wanted = str(recorded["tool"]), cast(Mapping[str, Json], recorded["arguments"])
+            elif recorded is not None:
+                raise UsageError(str(recorded.get("missing")))
+            elif rule is not None:
+                tool, wanted = rule.by, rule.call(kept)
+            else:
+                raise UsageError("no [[undo]] in AGENTS.md says what makes up for it")
+        except UsageError as problem:
+            return f"{action} ({executed.tool}) has no way back: {problem.message}"
+        real = self._real(proposed, wanted)
+        return Step(action, tool, real, f"make up for {executed.tool} with {tool}", wanted)
 
-    def _arguments(self, kept: Json) -> Mapping[str, Json]:
-        """Arguments as recorded; long ones lie in the blob store."""
+    def _kept(self, kept: Json) -> Mapping[str, Json] | None:
+        """What an entry keeps of a call; long things lie in the blob store."""
         if isinstance(kept, Mapping) and set(kept) == {"blob"}:
-            return cast(Mapping[str, Json], json.loads(self._blobs.get(str(kept["blob"]))))
-        return kept if isinstance(kept, Mapping) else {}
+            kept = json.loads(self._blobs.get(str(kept["blob"])))
+        return kept if isinstance(kept, Mapping) else None
+
+    def _real(self, entry: Entry, kept: Mapping[str, Json]) -> Mapping[str, Json]:
+        """The same with the values that its placeholders stand for."""
+        return kept if self._vaults is None else cast(Mapping[str, Json], self._vaults.real(entry, kept))
 
     def _now(self, thing: str) -> str:
         kind, _, name = thing.partition(":")

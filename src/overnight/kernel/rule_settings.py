@@ -31,6 +31,7 @@ from overnight.core.clock import parse_duration_s
 from overnight.core.errors import SettingsError, UsageError
 from overnight.core.schema import build, parsed_by, suggest
 from overnight.kernel.burst import MACHINE_SPEED, Burst, Bursts
+from overnight.kernel.compensation import UndoRule, sources
 from overnight.kernel.hiding import Hide, HidingRule
 from overnight.kernel.limits import DIMENSIONS, Limit, Unit, Window
 from overnight.kernel.rule_checks import check_agents
@@ -121,6 +122,15 @@ class LimitText:
 
 
 @dataclass(frozen=True)
+class UndoText:
+    """One `[[undo]]` table."""
+
+    tool: str
+    with_: str
+    arguments: Mapping[str, tuple[Any, ...]] = field(default_factory=dict, metadata=parsed_by(sources))
+
+
+@dataclass(frozen=True)
 class RuleSettings:
     """What one file sets.
 
@@ -130,6 +140,7 @@ class RuleSettings:
         bursts: what the breaker takes for machine speed.
         fragments_s: within which steps of a combination over a tenant's sessions ask; None is the default, 0 never.
         destructive_quorum: destructive calls that ask need two different approvers.
+        undo: how calls of tools are made up for, by tool.
     """
 
     masking: tuple[HidingRule, ...] = ()
@@ -137,6 +148,7 @@ class RuleSettings:
     bursts: Bursts = field(default_factory=Bursts)
     fragments_s: float | None = None
     destructive_quorum: bool = False
+    undo: Mapping[str, UndoRule] = field(default_factory=dict)
 
 
 def hiding_rule(text: MaskingText, at: str) -> HidingRule:

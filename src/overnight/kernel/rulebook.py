@@ -23,6 +23,7 @@ from overnight.core.schema import build, parsed_by, suggest
 from overnight.kernel.burst import Bursts
 from overnight.kernel.canonical import Json
 from overnight.kernel.combination import DAY_S, Combination, Count, Scope, Step
+from overnight.kernel.compensation import UndoRule
 from overnight.kernel.constraint import Constraint, check_domain
 from overnight.kernel.hiding import HidingRule
 from overnight.kernel.limits import Limit
@@ -34,6 +35,7 @@ from overnight.kernel.rule_settings import (
     LimitText,
     MaskingText,
     RuleSettings,
+    UndoText,
     bursts,
     hiding_rule,
     limit,
@@ -45,8 +47,8 @@ from overnight.kernel.tool import Effect, ToolSpec
 from overnight.kernel.tool_text import ToolText, declared_tool
 
 _T = TypeVar("_T")
-_TABLES = ("rule", "role", "combination", "tool", "plan", "masking", "limit", "breaker", "approvals")
-_ROOT_ONLY = ("role", "masking", "limit", "breaker", "approvals")
+_TABLES = ("rule", "role", "combination", "tool", "plan", "masking", "limit", "undo", "breaker", "approvals")
+_ROOT_ONLY = ("role", "masking", "limit", "undo", "breaker", "approvals")
 _OPENING = re.compile(r"^(?P<fence>`{3,}|~{3,})\s*permissions\s*$")
 
 
@@ -187,6 +189,7 @@ def parse(text: str, source: str, *, agent: str = "", folder: str = "") -> Ruleb
     words: dict[str, tuple[str, ...]] = {}
     hidden: list[HidingRule] = []
     limits: list[Limit] = []
+    undo: dict[str, UndoRule] = {}
     breaker: list[tuple[BreakerText, str]] = []
     approvals: list[tuple[ApprovalsText, str]] = []
     for block, first_line in blocks(text, source):
@@ -212,6 +215,11 @@ def parse(text: str, source: str, *, agent: str = "", folder: str = "") -> Ruleb
             hidden.append(hiding_rule(masking, at))
         for amount, at in _tables(LimitText, "limit", data, tables, source, first_line):
             limits.append(limit(amount, at))
+        for undo_text, at in _tables(UndoText, "undo", data, tables, source, first_line):
+            if undo_text.tool in undo:
+                first = undo[undo_text.tool].where
+                raise SettingsError(f"{at}: {undo_text.tool} is undone at {first} already", hint="write it once")
+            undo[undo_text.tool] = UndoRule(undo_text.tool, undo_text.with_, undo_text.arguments, at)
         breaker += _table(BreakerText, "breaker", data, tables, source, first_line)
         approvals += _table(ApprovalsText, "approvals", data, tables, source, first_line)
         words.update(_plan(data.get("plan", {}), source, first_line))
@@ -230,6 +238,7 @@ def parse(text: str, source: str, *, agent: str = "", folder: str = "") -> Ruleb
         bursts(*breaker[0]) if breaker else Bursts(),
         breaker[0][0].fragments if breaker else None,
         two_approvers(*approvals[0]) if approvals else False,
+        undo,
     )
     return Rulebook(layer, tuple(combinations), tuple(tools), words, settings)
 

@@ -9,6 +9,7 @@ from overnight.core.errors import NotFound, UsageError
 from overnight.kernel.approvals import Approvals
 from overnight.kernel.canonical import Json
 from overnight.kernel.catalogue import Catalogue
+from overnight.kernel.compensation import UndoRule, check_undo
 from overnight.kernel.decide import Decider, History, Policy
 from overnight.kernel.decision import Decision
 from overnight.kernel.file_tools import SPECS
@@ -174,6 +175,7 @@ class Simulation:
             "masking": {agent: self.policy.hiding.of(Principal(agent, "default")).hide for agent in agents},
             "machine_speed": self._thresholds(),
             "limits": [str(limit) for limit in self.policy.limits],
+            "undo": {rule.tool: rule.by for rule in self.policy.undo.values()},
             "approvers_of_destructive": 2 if self.policy.destructive_quorum else 1,
             "combinations": [
                 {"name": rule.name, "scope": rule.scope, "decision": rule.decision, "within_s": rule.within_s}
@@ -198,6 +200,7 @@ class Simulation:
         """
         specs = Catalogue()
         rules: list[Rule] = []
+        undo: list[UndoRule] = []
         for spec in SPECS:
             specs.add(spec)
         for item in waiting:
@@ -208,8 +211,11 @@ class Simulation:
                 raise NotFound(f"{item.path} has gone", hint="look again")
             book = rulebook(item.path, content.decode("utf-8"))
             rules += book.layer.rules
+            undo += book.settings.undo.values()
             for spec in book.tools:
                 specs.add(spec)
         known = {spec.server for spec in specs.specs}
-        later = {pattern.partition(".")[0] for rule in rules for pattern in rule.tools} - known
-        check_known(rules, specs, frozenset(later))
+        later = {pattern.partition(".")[0] for rule in rules for pattern in rule.tools}
+        later |= {tool.partition(".")[0] for rule in undo for tool in (rule.tool, rule.by)}
+        check_known(rules, specs, frozenset(later - known))
+        check_undo(undo, specs, frozenset(later - known))

@@ -110,13 +110,13 @@ class Vaults:
         veil = self.veil(self._session(entry.session, entry.agent, entry.tenant))
         return replace(entry, text=encode_body(veil.revealed(json.loads(entry.text), secrets=False)))
 
-    def proposed(self, session: str, agent: str, tenant: str, kept: Json) -> Json:
-        """What the journal keeps of a call, with the real values; for undoing it.
+    def real(self, entry: JournalEntry, kept: Json) -> Json:
+        """What a journal's entry keeps of a call, with the real values; for undoing it.
 
         Raises:
             Refused: what was kept of its session cannot be opened with this key.
         """
-        return self.veil(self._session(session, agent, tenant)).revealed(kept, secrets=True)
+        return self.veil(self._session(entry.session, entry.agent, entry.tenant)).revealed(kept, secrets=True)
 
     def _name(self, owner: Owner, entry: Entry) -> str:
         message = canonical_json(

@@ -58,6 +58,7 @@ class GateBench:
             HidingPolicy(settings.masking),
             settings.bursts,
             settings.limits,
+            settings.undo,
         )
         gate = Gate(self.root, parts, policy)
         for tool in (*self.tools(gate), *more):

@@ -8,6 +8,7 @@ whatever happens next.
 
 import asyncio
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +23,7 @@ from overnight.models.gateway_stream import StreamBroken, Streaming
 from overnight.models.queue_providers import SharedProviders
 from overnight.models.queue_turns import Preempted
 from overnight.models.release import Release, Releases
+from overnight.models.server_tools import bounded, charged, set_aside
 from overnight.models.upstream import LONGEST_WAIT_S, Failure, Upstreams, failed, refused, wait_s, wire_for
 from overnight.models.upstream_http import Answer as HttpAnswer
 from overnight.models.upstream_http import ConnectionFailed
@@ -55,6 +57,7 @@ class Exchange:
         self._releases = releases
         self._call = call
         self._reply = reply
+        self._uses: Mapping[str, int] = {}
 
     async def run(self, candidates: list[Release]) -> Failure | None:
         """Answer the client; or say why nobody did, while the client has not been told anything yet.
@@ -95,7 +98,7 @@ class Exchange:
         held: Held | None = None
         try:
             wire = wire_for(release, call.wire)
-            body = self._body(release, wire)
+            body, self._uses = bounded(wire.name, self._body(release, wire), release.provider.tool_uses)
             tokens = self._answer_tokens(release)
             span.attributes[names.REQUEST_MAX_TOKENS] = tokens
             async with self._parts.shared.turn(release, call.key.agent, call.headers, call.size.expected + tokens):
@@ -247,6 +250,9 @@ class Exchange:
             price = self._releases.price(release)
         except Refused as problem:
             raise _Skipped(Failure("permission", 403, f"{problem.message}; {problem.hint}")) from problem
+        price, unpriced = set_aside(price, self._uses, release.provider_name)
+        if unpriced:
+            raise _Skipped(Failure("permission", 403, unpriced))
         answer_tokens, first = self._answer_tokens(release), call.tried == 1
         limits, name = self._releases.settings.gateway.limits, call.request.model
         try:
@@ -278,6 +284,10 @@ class Exchange:
     ) -> "asyncio.Future[None]":
         """Settle an attempt and write its span; done even if nobody waits for it."""
         call, budget = self._call, self._parts.budget
+        if usage is not None and self._uses:
+            usage = charged(wire_for(release, call.wire).name, usage, self._uses)
+        if usage is not None and usage.uses:
+            span.attributes[names.TOOL_USES] = [f"{tool}: {number}" for tool, number in usage.uses]
         span.end()
         span.attributes[names.OUTCOME] = outcome
         if failure is not None:

@@ -1,16 +1,20 @@
-"""What tokens cost. Prices come from the configuration, else from `genai-prices`, which ships them; never from a guess:
+"""What calls cost. Prices come from the configuration, else from `genai-prices`, which ships them; never from a guess:
 a model without a price is refused unless the configuration says what unknown models cost.
 """
 
 import bisect
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Final
 
 from overnight.core.errors import Refused
 from overnight.models.settings import PriceSettings, ProviderSettings, ReleaseSettings
 from overnight.models.usage import Usage
+
+_FREE: Final = "free"
+_UNKNOWN_FEE_USD: Final = 0.035
+"""The highest fee in the price list of November 2026: a web search at Google's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +35,16 @@ class Price:
     Attributes:
         rates: from so many input tokens on; the rate reached holds for all tokens of the call.
         source: where the price is from.
+        fees: of a use of a tool that the provider runs itself, by the tool's name.
+        request_usd: of a call, beside its tokens.
+        aside_usd: what is set aside beside tokens and `request_usd`; no part of the cost.
     """
 
     rates: tuple[tuple[int, Rates], ...]
     source: str
+    fees: Mapping[str, float] = field(default_factory=dict)
+    request_usd: float = 0.0
+    aside_usd: float = 0.0
     _starts: Sequence[int] = field(init=False, repr=False, compare=False, default=())
 
     def __post_init__(self) -> None:
@@ -45,8 +55,11 @@ class Price:
         """What a call cost."""
         rates = self._at(usage.input)
         cached = min(usage.cache_read + usage.cache_write, usage.input)
+        fees = sum(number * self._charged_usd(tool) for tool, number in usage.uses) if usage.uses else 0.0
         return (
-            (usage.input - cached) * rates.input
+            self.request_usd
+            + fees
+            + (usage.input - cached) * rates.input
             + usage.cache_read * rates.cache_read
             + (usage.cache_write - usage.cache_write_long) * rates.cache_write
             + usage.cache_write_long * rates.cache_write_long
@@ -57,15 +70,26 @@ class Price:
         """The most a call can cost, whatever the provider caches."""
         rates = self._at(input_tokens)
         return (
-            input_tokens * max(rates.input, rates.cache_read, rates.cache_write, rates.cache_write_long)
+            self.request_usd
+            + self.aside_usd
+            + input_tokens * max(rates.input, rates.cache_read, rates.cache_write, rates.cache_write_long)
             + output_tokens * rates.output
         )
+
+    def fee_usd(self, tool: str) -> float | None:
+        """What a use of a provider's own tool costs; None if nobody knows."""
+        return 0.0 if self.source == _FREE else self.fees.get(tool)
+
+    def _charged_usd(self, tool: str) -> float:
+        # A provider may report what nobody asked for; it is not free.
+        fee = self.fee_usd(tool)
+        return max([_UNKNOWN_FEE_USD, *self.fees.values()]) if fee is None else fee
 
     def _at(self, input_tokens: int) -> Rates:
         return self.rates[max(0, bisect.bisect_left(self._starts, input_tokens) - 1)][1]
 
 
-FREE: Final = Price(((0, Rates(0.0, 0.0, 0.0, 0.0, 0.0)),), "free")
+FREE: Final = Price(((0, Rates(0.0, 0.0, 0.0, 0.0, 0.0)),), _FREE)
 
 
 def price_of(
@@ -77,19 +101,27 @@ def price_of(
         Refused: nobody knows it.
     """
     if release.price is not None:
-        return _configured(release.price, "configured")
+        return replace(_configured(release.price, "configured"), fees=provider.fees)
     if provider.free:
         return FREE
     found = _listed(provider.prices or provider_name, release.model)
     if found is not None:
-        return found
+        return replace(found, fees={**found.fees, **provider.fees})
     if unpriced is not None:
-        return _configured(unpriced, "configured for unpriced models")
+        return replace(_configured(unpriced, "configured for unpriced models"), fees=provider.fees)
     raise Refused(
         f"nobody knows what {release.model!r} of provider {provider_name!r} costs, so it is not called",
         reason="unpriced_model",
         hint="set its price = { input = …, output = … }, or free = true for the provider, or [gateway] unpriced",
     )
+
+
+_FEES: Final = {
+    "web_search": "web_searches_kcount",
+    "file_search": "storage_searches_kcount",
+    "code_execution": "code_executions_kcount",
+}
+"""Our name for a tool → the list's for a thousand uses."""
 
 
 def _configured(price: PriceSettings, source: str) -> Price:
@@ -121,7 +153,13 @@ def _listed(provider: str, model: str) -> Price | None:
         long = _rate(listed.cache_write_1h_mtok, start) or write
         read = _rate(listed.cache_read_mtok, start) or into
         rates.append((start, Rates(into, _rate(listed.output_mtok, start), read, write, long)))
-    return Price(tuple(rates), f"genai-prices: {found.provider.id}/{found.model.id}")
+    fees = {tool: _rate(getattr(listed, name, None), 0) * 1e3 for tool, name in _FEES.items()}
+    return Price(
+        tuple(rates),
+        f"genai-prices: {found.provider.id}/{found.model.id}",
+        {tool: fee for tool, fee in fees.items() if fee},
+        _rate(getattr(listed, "requests_kcount", None), 0) * 1e3,
+    )
 
 
 def _rate(price: Any, start: int) -> float:

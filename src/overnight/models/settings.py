@@ -74,6 +74,8 @@ class ProviderSettings:
         headers: sent with every request.
         slots: requests it serves at a time, where others then wait in a fair queue; 0, the default, is no limit.
         longest: a request that holds one of its slots longer is ended; `10m` by default; only with `slots`.
+        fees: a provider's own tool → US dollars a use, such as `{ web_search = 0.01 }`; goes before the price list.
+        tool_uses: uses of each such tool that a request may make where it says nothing; 10 by default.
         shares: agent → weight where several wait for a slot, above 0; 1 for those not named.
     """
 
@@ -89,8 +91,15 @@ class ProviderSettings:
     slots: int = 0
     longest: float = field(default=600.0, metadata=schema.parsed_by(parse_duration_s))
     shares: Mapping[str, float] = field(default_factory=dict)
+    fees: Mapping[str, float] = field(default_factory=dict)
+    tool_uses: int = 10
 
     def __post_init__(self) -> None:
+        if self.tool_uses < 0:
+            raise SettingsError(f"tool_uses = {self.tool_uses} is no number of uses", hint="0 allows none")
+        for tool, fee in self.fees.items():
+            if not 0 <= fee < float("inf"):
+                raise SettingsError(f"fees.{tool} = {fee:g} is no fee", hint="give US dollars a use, from 0")
         if self.slots < 0:
             raise SettingsError(f"slots = {self.slots} is no number of requests", hint="0 is no limit")
         for agent, share in self.shares.items():

@@ -24,6 +24,7 @@ class Usage:
         cache_write_long: of `cache_write`, to be kept for an hour, which costs more.
         reasoning: of `output`, not shown.
         estimated: our own count.
+        uses: of tools that the provider runs itself and charges by the use, by name.
     """
 
     input: int = 0
@@ -33,6 +34,7 @@ class Usage:
     cache_write_long: int = 0
     reasoning: int = 0
     estimated: bool = False
+    uses: tuple[tuple[str, int], ...] = ()
 
     @property
     def total(self) -> int:

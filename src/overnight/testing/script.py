@@ -18,6 +18,7 @@ class Scripted:
         input_tokens: reported; None: the request's length in bytes by four.
         output_tokens: reported; None: one for each word.
         cached_tokens: of the input, reported as read from the cache.
+        used: tools of its own that the provider ran, and how often, reported as each format does.
         usage: whether usage is reported at all.
         pause_s: before the answer begins.
         piece_pause_s: between the pieces of a stream.
@@ -34,6 +35,7 @@ class Scripted:
     input_tokens: int | None = None
     output_tokens: int | None = None
     cached_tokens: int = 0
+    used: Mapping[str, int] = field(default_factory=dict)
     usage: bool = True
     pause_s: float = 0.0
     piece_pause_s: float = 0.0

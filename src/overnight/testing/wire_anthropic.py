@@ -39,6 +39,7 @@ def message_events(reply: Scripted, body: Body) -> Iterator[tuple[str, Any]]:
         return kind, {"type": kind, **fields}
 
     usage = _usage(reply, body)
+    used = {"server_tool_use": usage.pop("server_tool_use")} if reply.used else {}
     yield event("message_start", message={**_head(body), "content": [], "usage": {**usage, "output_tokens": 1}})
     yield event("ping")
     at = 0
@@ -58,7 +59,7 @@ def message_events(reply: Scripted, body: Body) -> Iterator[tuple[str, Any]]:
         yield event("content_block_stop", index=at)
         at += 1
     stop = {"stop_reason": _STOPS[reply.finished], "stop_sequence": None}
-    yield event("message_delta", delta=stop, usage={"output_tokens": usage["output_tokens"]})
+    yield event("message_delta", delta=stop, usage={**used, "output_tokens": usage["output_tokens"]})
     yield event("message_stop")
 
 
@@ -77,7 +78,9 @@ def _usage(reply: Scripted, body: Body) -> dict[str, Any]:
     if not reply.usage:
         return {"input_tokens": 0, "output_tokens": 0}
     into, out = reply.counted(body)
+    used = {f"{tool}_requests": number for tool, number in reply.used.items()}
     return {
+        **({"server_tool_use": used} if used else {}),
         "input_tokens": into - reply.cached_tokens,
         "cache_creation_input_tokens": 0,
         "cache_read_input_tokens": reply.cached_tokens,

@@ -89,6 +89,8 @@ def response_events(reply: Scripted, body: Body) -> Iterator[Event]:
                 yield event("response.output_text.delta", **place, content_index=0, delta=word, logprobs=[])
             yield event("response.output_text.done", **place, content_index=0, text=reply.text, logprobs=[])
             yield event("response.content_part.done", **place, content_index=0, part=part)
+        elif item["type"] != "function_call":
+            yield event("response.output_item.added", output_index=at, item={**item, "status": "in_progress"})
         else:
             yield event("response.output_item.added", output_index=at, item={**item, "arguments": ""})
             for piece in _cut(item["arguments"]):
@@ -146,6 +148,8 @@ def _response(body: Body) -> dict[str, Any]:
 
 def _items(reply: Scripted) -> list[dict[str, Any]]:
     items: list[dict[str, Any]] = []
+    for tool, number in reply.used.items():
+        items += [{"type": f"{tool}_call", "id": f"{tool}_{n}", "status": "completed"} for n in range(number)]
     if reply.text:
         part = {"type": "output_text", "text": reply.text, "annotations": [], "logprobs": []}
         message = {"type": "message", "id": "msg_scripted", "status": "completed", "role": "assistant"}

@@ -6,7 +6,7 @@ from typing import Any, Final
 from overnight.models.usage import Usage
 from overnight.models.wire import errors, sse
 from overnight.models.wire.fields import count, listed, number, parsed, table, text, texts
-from overnight.models.wire.messages_stream import FINISH, MessagesReader, MessagesWriter, usage_body, usage_of
+from overnight.models.wire.messages_stream import FINISH, MessagesReader, MessagesWriter, executes, usage_body, usage_of
 from overnight.models.wire.neutral import (
     Answer,
     Ask,
@@ -125,7 +125,9 @@ class Messages:
         """See `Wire`."""
         parts = tuple(_parts(body.get("content"), "content"))
         finish = FINISH.get(body.get("stop_reason") or "", "stop")
-        return Answer(str(body.get("id", "")), str(body.get("model", "")), parts, finish, usage_of(body.get("usage")))
+        executions = sum(executes(block) for block in listed(body.get("content"), "content") if isinstance(block, dict))
+        usage = usage_of(body.get("usage"), executions)
+        return Answer(str(body.get("id", "")), str(body.get("model", "")), parts, finish, usage)
 
     def render_answer(self, answer: Answer, request: Request) -> dict[str, Any]:
         """See `Wire`."""

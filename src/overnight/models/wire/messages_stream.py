@@ -27,6 +27,7 @@ class MessagesReader:
     def __init__(self) -> None:
         self._usage: dict[str, Any] = {}
         self._calls: dict[int, int] = {}
+        self._executions = 0
 
     def read(self, event: str, data: Any) -> list[Delta]:
         """See `Reader`."""
@@ -42,6 +43,7 @@ class MessagesReader:
                 return [Delta("start", id=str(message.get("id", "")), name=str(message.get("model", "")), usage=usage)]
             case "content_block_start":
                 block, at = data.get("content_block") or {}, data.get("index", 0)
+                self._executions += executes(block)
                 if block.get("type") in ("tool_use", "server_tool_use"):
                     index = self._calls.setdefault(at, len(self._calls))
                     return [Delta("tool", "", index, str(block.get("id", "")), str(block.get("name", "")))]
@@ -51,7 +53,7 @@ class MessagesReader:
             case "message_delta":
                 # These counts are the whole answer's so far, not this event's.
                 self._usage.update({k: v for k, v in (data.get("usage") or {}).items() if v is not None})
-                usage = usage_of(self._usage)
+                usage = usage_of(self._usage, self._executions)
                 if usage is not None and not tokens(data.get("usage") or {}, "output_tokens"):
                     usage = replace(usage, estimated=True)
                 found = [Delta("usage", usage=usage)]
@@ -152,7 +154,15 @@ class MessagesWriter:
         return sse.event({"type": "content_block_stop", "index": self._block}, "content_block_stop")
 
 
-def usage_of(raw: Any) -> Usage | None:
+_UNCHARGED: Final = frozenset({"web_fetch", "tool_search"})
+
+
+def executes(block: Mapping[str, Any]) -> bool:
+    """Whether a content block is Anthropic's running code."""
+    return block.get("type") == "server_tool_use" and "code_execution" in str(block.get("name", ""))
+
+
+def usage_of(raw: Any, executions: int = 0) -> Usage | None:
     """What `usage` says. Anthropic counts cached tokens apart; here they are part of the input."""
     if not isinstance(raw, dict):
         return None
@@ -161,7 +171,23 @@ def usage_of(raw: Any) -> Usage | None:
     if not into + out:
         return None
     long = tokens(raw, "cache_creation", "ephemeral_1h_input_tokens")
-    return Usage(input=into, output=out, cache_read=read, cache_write=written, cache_write_long=min(long, written))
+    return Usage(
+        input=into,
+        output=out,
+        cache_read=read,
+        cache_write=written,
+        cache_write_long=min(long, written),
+        uses=uses_of(raw, executions),
+    )
+
+
+def uses_of(raw: Mapping[str, Any], executions: int) -> tuple[tuple[str, int], ...]:
+    """Uses of Anthropic's own tools: as reported, and executions of code at least as often as the answer shows."""
+    reported = raw.get("server_tool_use")
+    names = [name.removesuffix("_requests") for name in reported] if isinstance(reported, dict) else []
+    uses = {name: tokens(raw, "server_tool_use", f"{name}_requests") for name in names if name not in _UNCHARGED}
+    uses["code_execution"] = max(uses.get("code_execution", 0), executions)
+    return tuple((name, number) for name, number in uses.items() if number)
 
 
 def usage_body(usage: Usage) -> dict[str, Any]:

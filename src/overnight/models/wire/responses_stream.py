@@ -1,7 +1,9 @@
 """Streams and answers of OpenAI's responses."""
 
 import time
-from typing import Any
+from collections import Counter
+from dataclasses import replace
+from typing import Any, Final
 
 from overnight.models.usage import Usage
 from overnight.models.wire import sse
@@ -169,9 +171,23 @@ def output_of(body: Any) -> Answer:
     if body.get("status") == "incomplete":
         why = (body.get("incomplete_details") or {}).get("reason")
         finish = "content_filter" if why == "content_filter" else "length"
-    return Answer(
-        str(body.get("id", "")), str(body.get("model", "")), tuple(parts), finish, usage_of(body.get("usage"))
-    )
+    usage = usage_of(body.get("usage"))
+    if usage is not None and (uses := _uses(body)):
+        usage = replace(usage, uses=uses)
+    return Answer(str(body.get("id", "")), str(body.get("model", "")), tuple(parts), finish, usage)
+
+
+_CLIENTS: Final = frozenset({"function", "custom_tool", "local_shell", "computer", "mcp", "apply_patch", "tool_search"})
+
+
+def _uses(body: Any) -> tuple[tuple[str, int], ...]:
+    """Uses of OpenAI's own tools: an item of the output stands for each."""
+    found: Counter[str] = Counter()
+    for item in body.get("output") or ():
+        name, call, rest = str(item.get("type", "")).rpartition("_call")
+        if call and not rest and name not in _CLIENTS:
+            found[{"code_interpreter": "code_execution", "shell": "code_execution"}.get(name, name)] += 1
+    return tuple(found.items())
 
 
 def usage_of(raw: Any) -> Usage | None:

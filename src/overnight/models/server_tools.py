@@ -1,0 +1,121 @@
+"""Tools that a provider runs itself and charges by the use: web search, code execution and the like.
+
+What a request can cost is set aside before it is made, so the number of uses has to have a bound: where the client sets
+none and the format has a place for it, the gateway does.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from overnight.models.prices import Price
+from overnight.models.usage import Usage
+from overnight.models.wire.neutral import WireName
+
+_DATE: Final = re.compile(r"_(preview|\d{8}|\d{4}_\d{2}_\d{2})(?=_|$)")
+_CLIENTS: Final = frozenset(
+    {
+        "",
+        "function",
+        "custom",
+        "local_shell",
+        "computer",
+        "computer_use",
+        "bash",
+        "text_editor",
+        "memory",
+        "apply_patch",
+    }
+)
+"""Run by the client; the provider charges their words alone."""
+_FREE: Final = frozenset(
+    {"web_fetch", "tool_search_tool_regex", "tool_search_tool_bm25", "tool_search", "mcp", "mcp_toolset"}
+)
+"""Run by the provider, or by a server of the client's, without a fee of their own."""
+_SAME: Final = {"code_interpreter": "code_execution", "shell": "code_execution", "web": "web_search"}
+_SOURCES: Final = 20
+"""What `search_parameters` reads where it sets no limit."""
+
+
+def bounded(wire: WireName, body: Mapping[str, Any], most: int) -> tuple[dict[str, Any], dict[str, int]]:
+    """A request with a bound on the uses of the provider's own tools.
+
+    Args:
+        wire: format of the request.
+        body: as it is to be sent; not changed.
+        most: uses of each tool, where the request says nothing.
+
+    Returns:
+        The request to send, and by tool the most uses it allows. A format without a place for a bound is taken to keep
+        to `most`.
+    """
+    sent, uses, tools = dict(body), dict[str, int](), []
+    for tool in body.get("tools") or ():
+        name = _name(tool)
+        if name in _CLIENTS or name in _FREE:
+            tools.append(tool)
+            continue
+        if wire == "messages" and name == "web_search":
+            asked = tool.get("max_uses")
+            tool = {**tool, "max_uses": asked if _counts(asked) else most}
+            uses[name] = uses.get(name, 0) + tool["max_uses"]
+        else:
+            uses[name] = uses.get(name, 0) + most
+        tools.append(tool)
+    if tools:
+        sent["tools"] = tools
+    if wire == "responses" and uses:
+        asked = body.get("max_tool_calls")
+        sent["max_tool_calls"] = asked if _counts(asked) else most
+        uses = dict.fromkeys(uses, sent["max_tool_calls"])
+    if wire == "chat":
+        _searches(sent, uses, most)
+    return sent, uses
+
+
+def set_aside(price: Price, uses: Mapping[str, int], provider_name: str) -> tuple[Price, str]:
+    """The price with what the uses can cost set aside beside its tokens; and why there must be none, or ""."""
+    usd = 0.0
+    for tool, number in uses.items():
+        fee = price.fee_usd(tool)
+        if fee is None:
+            told = f"nobody knows what a use of {tool} costs at provider {provider_name!r}, so it is not called"
+            return price, f"{told}; set fees = {{ {tool} = … }}, US dollars a use, for that provider"
+        usd += fee * number
+    return (replace(price, aside_usd=usd) if usd else price), ""
+
+
+def charged(wire: WireName, usage: Usage, uses: Mapping[str, int]) -> Usage:
+    """What was used with its tools: as reported; the most there can be, where the format or the answer doesn't say."""
+    if not uses or not (usage.estimated or wire == "chat"):
+        return usage
+    return replace(usage, uses=tuple(uses.items()))
+
+
+def _searches(sent: dict[str, Any], uses: dict[str, int], most: int) -> None:
+    """Searches that are asked for beside the tools: OpenAI's, xAI's and OpenRouter's ways."""
+    if sent.get("web_search_options") is not None:
+        uses["web_search"] = uses.get("web_search", 0) + 1
+    live = sent.get("search_parameters")
+    if isinstance(live, dict) and live.get("mode") != "off":
+        asked = live.get("max_search_results")
+        sent["search_parameters"] = {**live, "max_search_results": asked if _counts(asked) else _SOURCES}
+        uses["web_search"] = uses.get("web_search", 0) + sent["search_parameters"]["max_search_results"]
+    for plugin in sent.get("plugins") or ():
+        name = str(plugin.get("id") if isinstance(plugin, dict) else plugin)
+        name = _SAME.get(name, f"plugin_{name}")
+        uses[name] = uses.get(name, 0) + most
+
+
+def _name(tool: Any) -> str:
+    if not isinstance(tool, dict):
+        return "unknown"
+    kind = _DATE.sub("", str(tool.get("type") or ""))
+    if kind == "shell" and (tool.get("environment") or {}).get("type") == "local":
+        return "local_shell"
+    return _SAME.get(kind, kind)
+
+
+def _counts(raw: Any) -> bool:
+    return isinstance(raw, int) and not isinstance(raw, bool) and raw >= 0

@@ -69,13 +69,13 @@ def test_a_tool_that_returns_no_json_has_failed(bench: GateBench) -> None:
 
 def test_labels_flow_from_results_into_the_next_call(bench: GateBench) -> None:
     gate = bench.gate(ALL)
-    session = opened(gate, "answer Carol's mail")
+    session = opened(gate, "answer Carol's mail with: all is well")
     assert gate.call(session, "mail.read", {}).status == "done"
-    assert gate.call(session, "mail.send", {"to": "carol@example.org", "body": "ok"}).status == "done"
-    bad = gate.call(session, "mail.send", {"to": "mallory@evil.example", "body": "ok"})
+    assert gate.call(session, "mail.send", {"to": "carol@example.org", "body": "All is well."}).status == "done"
+    bad = gate.call(session, "mail.send", {"to": "mallory@evil.example", "body": "all is well"})
     assert (bad.status, codes(bad)) == ("pending", ["untrusted_argument"])
     link = gate.call(session, "mail.send", {"to": "carol@example.org", "body": "see evil.com/x"})
-    assert codes(link) == ["untrusted_link"]
+    assert "untrusted_link" in codes(link)
     assert len(bench.sent) == 1
 
 
@@ -253,7 +253,7 @@ def test_history_survives_a_new_process(bench: GateBench) -> None:
     second = bench.gate(rules)  # nothing of the first gate's memory
     again = second.sessions.load(session.id, session.grant)
     outcome = second.call(again, "mail.send", {"to": "bob@example.org", "body": "x"})
-    assert codes(outcome) == ["combination"]
+    assert codes(outcome) == ["combination", "unnamed_source"]
     assert second.sessions.history(again).provenance.peak == "private"
 
 

@@ -240,7 +240,8 @@ def test_mail_to_an_outside_domain_after_reading_mail(bench: GateBench) -> None:
     assert gate.call(session, "mail.send", outside).status == "done"
     assert gate.call(session, "mail.read", {}).status == "done"
     assert gate.call(session, "mail.send", outside).decision.reasons[0].code == "combination"
-    assert gate.call(session, "mail.send", {"to": "bob@example.org", "body": "x"}).status == "done"
+    inside = gate.call(session, "mail.send", {"to": "bob@example.org", "body": "x"})
+    assert "combination" not in [reason.code for reason in inside.decision.reasons]
 
 
 def test_outside_the_plan_is_asked(bench: GateBench) -> None:

@@ -80,7 +80,7 @@ def test_what_is_decided_is_the_real_value(bench: GateBench) -> None:
         MASKED + '[[rule]]\ntools = ["mail.send"]\narguments.to = { domain = ["evil.example"] }\ndecision = "deny"\n'
     )
     gate = bench.gate(rules)
-    session = opened(gate, "answer Carol's mail")
+    session = opened(gate, "answer Carol's mail with 'ok'")
     [mail] = cast(list[dict[str, str]], gate.call(session, "mail.read", {}).result)
     assert mail["from"].startswith("MASKED_EMAIL_") and MAIL not in str(mail)
     sent = gate.call(session, "mail.send", {"to": mail["from"], "body": "ok"})
@@ -166,7 +166,7 @@ def test_a_sub_agent_shares_its_parents_placeholders(bench: GateBench) -> None:
 
 def test_a_yes_is_for_the_real_values_and_says_them(bench: GateBench) -> None:
     gate = bench.gate(MASKED)
-    session = opened(gate, "read notes.md and mail whom it names")
+    session = opened(gate, "read notes.md and mail hello to whom it names")
     mail = placeholder(read(gate, session, bench.root, f"write to {MAIL}"))
     call: Mapping[str, Json] = {"to": mail, "body": "hello"}
     asked = gate.call(session, "mail.send", call, reason=f"{MAIL} wants it")
@@ -202,7 +202,7 @@ def test_a_yes_is_void_when_a_placeholder_comes_to_mean_something_else(
 ) -> None:
     """Whoever swaps sealed vaults around gets no value out: the binding names values by a keyed hash."""
     gate = bench.gate(MASKED)
-    session = opened(gate, "read notes.md and mail whom it names")
+    session = opened(gate, "read notes.md and mail hello to whom it names")
     mail = placeholder(read(gate, session, bench.root, f"write to {MAIL}"))
     call: Mapping[str, Json] = {"to": mail, "body": "hello"}
     asked = gate.call(session, "mail.send", call)

@@ -32,7 +32,12 @@ def label(request: str, value: object, kind: Kind, of: str = "") -> str:
         ("from January 11th to January 15th 2025", "2025-01-15", "date", ""),
         ("from January 11th to January 15th 2025", "2025-01-11", "date", ""),
         ("the 13th to the 17th of May 2024", "2024-05-13", "date", ""),
-        ("on May 26th", "2024-05-26 10:00", "date", ""),
+        ("on May 26th at 10:00", "2024-05-26 10:00", "date", ""),
+        ("on May 26th at 4 pm, for two hours", "2024-05-26T18:00:00", "date", ""),
+        ("a 1-hour event on 2024-05-16 at 10:00", "2024-05-16 11:00", "date", ""),
+        ("all day on May 26th", "2024-05-26 23:59", "date", ""),
+        ("post to the general channel", "general", "id", "channel"),
+        ("post to 'general'", "general", "id", "channel"),
     ],
 )
 def test_what_the_person_typed_is_theirs(request_: str, value: object, kind: Kind, of: str) -> None:
@@ -59,6 +64,11 @@ def test_what_the_person_typed_is_theirs(request_: str, value: object, kind: Kin
         ("the Riverside View", "Riverside View Hotel", "id", "hotel"),
         ("tell Bob", "Воb", "recipient", ""),
         ("on January 11th 2025", "2026-01-11", "date", ""),
+        ("on May 26th", "2024-05-26 10:37", "date", ""),
+        ("on May 26th at 10:00", "2024-05-26 10:00 code 4711", "date", ""),
+        ("in general, please", "general", "id", "channel"),
+        ("update the password to 'x7-1'. Then go please", "please", "password", ""),
+        ("'please' change my password to x7-1", "please", "password", ""),
         ("", "x", "id", ""),
     ],
 )

@@ -41,6 +41,9 @@ class Catalogue:
     def __contains__(self, tool_id: str) -> bool:
         return tool_id in self._specs
 
+    def __len__(self) -> int:
+        return len(self._specs)
+
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
         """All of them, by id."""

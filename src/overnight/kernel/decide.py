@@ -19,13 +19,15 @@ from overnight.kernel.catalogue import Catalogue, UnknownTool
 from overnight.kernel.combination import START, Combination, State, fresh, stops
 from overnight.kernel.compensation import UndoRule
 from overnight.kernel.decision import Decision, Reason, Verdict
+from overnight.kernel.flow import aimed, objections, strays
 from overnight.kernel.hiding import HidingPolicy
-from overnight.kernel.label import Label, Origin, exceeds, highest
+from overnight.kernel.label import Label, Origin, highest
 from overnight.kernel.limits import Limit
 from overnight.kernel.matrix import Matrix, Ruling
 from overnight.kernel.paths import PathRoot
 from overnight.kernel.plan import Plan
 from overnight.kernel.provenance import Provenance
+from overnight.kernel.rule_settings import AskIrreversible
 from overnight.kernel.session import Principal
 from overnight.kernel.tool import ToolSpec
 from overnight.kernel.veil import Lifted, Veil
@@ -47,6 +49,8 @@ class Policy:
         hiding: what models and records do not see of results and arguments.
         bursts: what the breaker takes for machine speed.
         limits: of calls, bytes, tokens and money, besides those of the program.
+        ask_irreversible: which calls that no rollback can undo always ask first: those that destroy, or all that have
+            an effect.
         undo: how calls of tools are made up for, by tool.
     """
 
@@ -59,6 +63,7 @@ class Policy:
     bursts: Bursts = field(default_factory=Bursts)
     limits: tuple[Limit, ...] = ()
     undo: Mapping[str, UndoRule] = field(default_factory=dict)
+    ask_irreversible: AskIrreversible = "destructive"
 
     @cached_property
     def hash(self) -> str:
@@ -70,6 +75,7 @@ class Policy:
                 [repr(rule) for rule in self.combinations],
                 words,
                 self.destructive_quorum,
+                self.ask_irreversible,
                 repr(self.hiding),
                 repr(self.bursts),
                 repr(self.limits),
@@ -102,6 +108,7 @@ class Decider:
         self.catalogue = catalogue
         self.paths = paths
         self.policy = policy
+        self._sending: dict[tuple[tuple[str, ...] | None, int], bool] = {}
 
     def decide(
         self,
@@ -149,8 +156,8 @@ class Decider:
         if lifted is not None:
             arguments = lifted.arguments
         final = resolved(spec, arguments, self.paths)
-        if spec.egress_with:
-            spec = spec.as_called(final)
+        if spec.egress_with or spec.objects:
+            spec = aimed(spec, final, history.provenance)
         origins = self._origins(spec, history.provenance, arguments, final)
         if simulate:
             for name, label in simulate.items():
@@ -175,12 +182,16 @@ class Decider:
             found += [("ask", ruling.rule, reason) for name, reason in suspect.items() if name not in ruling.bounded]
             if lifted is not None:
                 found += [("ask", ruling.rule, _stranger(spec, name)) for name in sorted(lifted.strangers)]
-            if history.provenance.peak != "public" or lifted is not None:
-                found += self._confidentiality(spec, origins, ruling)
+            may_send = strays(spec, history.provenance) and self._may_send(plan)
+            found += [
+                (objection, ruling.rule, reason)
+                for objection, reason in objections(spec, final, origins, ruling, history.provenance, may_send=may_send)
+            ]
             if self.policy.combinations:
                 found += self._combinations(principal, history, spec, final, origins)
-            if spec.effect == "destructive" and not spec.reversible:
-                found.append(("ask", ruling.rule, Reason("irreversible", f"what {spec.id} deletes cannot be restored")))
+            if self._must_ask(spec):
+                sentence = f"what {spec.id} {'deletes' if spec.effect == 'destructive' else 'does'} cannot be undone"
+                found.append(("ask", ruling.rule, Reason("irreversible", sentence)))
             if plan is not None and not plan.covers(spec):
                 sentence = f"{spec.id} is not in the plan that was made from the request alone"
                 found.append(("ask", "plan", Reason("outside_plan", sentence)))
@@ -207,8 +218,26 @@ class Decider:
             plan is None
             and history.provenance.peak == "public"
             and not self.policy.combinations
-            and spec.effect != "destructive"
+            and not self._must_ask(spec)
+            and not spec.guarded
+            and not strays(spec, history.provenance)
+            and not (history.provenance.told and spec.effect == "egress" and spec.messages)
         )
+
+    def _must_ask(self, spec: ToolSpec) -> bool:
+        """Whether a call always asks first because nothing can undo it."""
+        if spec.reversible or spec.effect == "read":
+            return False
+        return spec.effect == "destructive" or self.policy.ask_irreversible == "all"
+
+    def _may_send(self, plan: Plan | None) -> bool:
+        """Whether the rules, and the plan if there is one, let prose that is confidential out at all."""
+        key = (None if plan is None else plan.tools, len(self.catalogue))
+        known = self._sending.get(key)
+        if known is None:
+            planned = (spec for spec in self.catalogue.specs if plan is None or plan.covers(spec))
+            known = self._sending[key] = any(self.policy.matrix.may_send(spec) for spec in planned)
+        return known
 
     def _origins(
         self, spec: ToolSpec, provenance: Provenance, given: Mapping[str, Json], final: Mapping[str, Json]
@@ -247,22 +276,6 @@ class Decider:
             origin = origins[name]
             sentence = f"{name} of {spec.id} needs a value that {wanted}; this one is {origin.label} ({origin.source})"
             found[name] = Reason("untrusted_argument", sentence)
-        return found
-
-    def _confidentiality(
-        self, spec: ToolSpec, origins: Mapping[str, Origin], ruling: Ruling
-    ) -> list[tuple[Verdict, str, Reason]]:
-        found: list[tuple[Verdict, str, Reason]] = []
-        for name, origin in origins.items():
-            if origin.confidentiality == "public":
-                continue
-            allowed = ruling.carries.get(name) or spec.by_name[name].may_carry(spec.effect)
-            if exceeds(origin.confidentiality, allowed):
-                sentence = (
-                    f"{name} of {spec.id} may carry what is {allowed}; "
-                    f"this value may hold something {origin.confidentiality} ({origin.source})"
-                )
-                found.append(("deny", ruling.rule, Reason("confidential_egress", sentence)))
         return found
 
     def _combinations(

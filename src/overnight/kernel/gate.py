@@ -19,6 +19,7 @@ from overnight.kernel.canonical import Json, canonical_json
 from overnight.kernel.catalogue import Catalogue
 from overnight.kernel.decide import Decider, Policy
 from overnight.kernel.decision import Decision, Outcome
+from overnight.kernel.flow import aimed
 from overnight.kernel.grants import Bound, Grant, Terms, attenuate
 from overnight.kernel.inbox import Item
 from overnight.kernel.label import Label
@@ -224,6 +225,8 @@ class Gate:
                 decision, grant = self._decide(session, tool, arguments, to_run=True, approved=True)
                 if decision.verdict == "ask":
                     decision = self._use_approval(screen, item.id, code, decision)
+                    if decision.verdict == "ask":
+                        self.sessions.history(session).provenance.agreed(code.spec, decision.arguments)
             if decision.verdict == "deny" or grant is None:
                 return self._denied(screen, decision)
         return self._execute(screen, code, decision, grant)
@@ -264,7 +267,7 @@ class Gate:
             decision = decider.decide(grant.principal, history, tool, arguments, plan=plan, simulate=simulate)
             decision = self._within_grant(session, decision)
             if to_run and (decision.runs or (approved and decision.verdict == "ask")):
-                spec = self.catalogue.resolve(decision.tool).as_called(decision.arguments)
+                spec = aimed(self.catalogue.resolve(decision.tool), decision.arguments, history.provenance)
                 self.sessions.advance(history, rules, grant.principal, spec, decision.arguments, decision.origins)
         return decision, grant
 
@@ -330,9 +333,12 @@ class Gate:
         try:
             self._parts.ledger.settle(reserved, {})
             after = images(self.paths, self._parts.blobs, tuple(before)) if before else {}
-            if not error:
-                with self.sessions.lock(session):
-                    self.sessions.history(session).provenance.seen(code.spec, result, f"action {action}")
+            with self.sessions.lock(session):
+                provenance = self.sessions.history(session).provenance
+                if error:
+                    provenance.failed(code.spec, f"action {action}", decision.arguments)
+                else:
+                    provenance.seen(code.spec, result, f"action {action}", decision.arguments)
             kept = str(screen.kept_json(error))
             undo = screen.kept_json(self._undo(decision, result)) if not error else None
             self._recorder.result(

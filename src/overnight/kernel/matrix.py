@@ -12,7 +12,7 @@ from functools import cached_property
 
 from overnight.kernel.canonical import Json, content_hash
 from overnight.kernel.constraint import Constraint
-from overnight.kernel.label import Confidentiality, Kind, Origin
+from overnight.kernel.label import PROSE_KINDS, Confidentiality, Kind, Origin
 from overnight.kernel.rule import Layer, Role, Rule, RuleVerdict, pattern_names_agent, pattern_names_tool
 from overnight.kernel.session import Principal
 from overnight.kernel.tool import ToolSpec
@@ -188,6 +188,16 @@ class Matrix:
                 return "deny"
             unsure = unsure or (bool(allows) and all(rule.arguments for rule in allows))
         return verdict if verdict == "deny" or not unsure else f"{verdict}?"
+
+    def may_send(self, spec: ToolSpec) -> bool:
+        """Whether a call of the tool can tell others, in its own words, something confidential."""
+        if spec.effect not in ("egress", "commit") and not spec.egress_with and not spec.objects:
+            return False
+        prose = {argument.name: argument for argument in spec.arguments if argument.kind in PROSE_KINDS}
+        if any(a.discloses for a in spec.arguments) or any(a.may_carry("egress") != "public" for a in prose.values()):
+            return True
+        rules = (rule for layer in self.layers for rule in layer.rules if rule.names_tool(spec))
+        return any((c.carries or "public") != "public" and n in prose for r in rules for n, c in r.arguments.items())
 
     def roles_of(self, agent: str, tenant: str) -> frozenset[str]:
         """The roles an agent holds."""

@@ -101,4 +101,5 @@ def policy_in_force(trust: Trust, extra: Sequence[Rule] = ()) -> Policy:
         settings.bursts,
         settings.limits,
         settings.undo,
+        settings.ask_irreversible,
     )

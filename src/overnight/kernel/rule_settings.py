@@ -21,11 +21,12 @@ families.files = "never"
 
 [approvals]
 destructive = 2
+ask_irreversible = "all"
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from overnight.core.clock import parse_duration_s
 from overnight.core.errors import SettingsError, UsageError
@@ -35,6 +36,9 @@ from overnight.kernel.compensation import UndoRule, sources
 from overnight.kernel.hiding import Hide, HidingRule
 from overnight.kernel.limits import DIMENSIONS, Limit, Unit, Window
 from overnight.kernel.rule_checks import check_agents
+
+AskIrreversible = Literal["destructive", "all"]
+"""Which calls that cannot be undone always ask: those of destructive tools, or all that change or send something."""
 
 NEVER = "never"
 """Stands for no threshold at all."""
@@ -95,9 +99,10 @@ class BreakerText:
 
 @dataclass(frozen=True)
 class ApprovalsText:
-    """`[approvals]`: how many different approvers a destructive call needs when it asks."""
+    """`[approvals]`: how many different approvers a destructive call needs when it asks, and what always asks."""
 
     destructive: int = 1
+    ask_irreversible: AskIrreversible = "destructive"
 
 
 @dataclass(frozen=True)
@@ -141,6 +146,7 @@ class RuleSettings:
         fragments_s: within which steps of a combination over a tenant's sessions ask; None is the default, 0 never.
         destructive_quorum: destructive calls that ask need two different approvers.
         undo: how calls of tools are made up for, by tool.
+        ask_irreversible: which calls that no rollback can undo always ask first.
     """
 
     masking: tuple[HidingRule, ...] = ()
@@ -149,6 +155,7 @@ class RuleSettings:
     fragments_s: float | None = None
     destructive_quorum: bool = False
     undo: Mapping[str, UndoRule] = field(default_factory=dict)
+    ask_irreversible: AskIrreversible = "destructive"
 
 
 def hiding_rule(text: MaskingText, at: str) -> HidingRule:

@@ -239,6 +239,7 @@ def parse(text: str, source: str, *, agent: str = "", folder: str = "") -> Ruleb
         breaker[0][0].fragments if breaker else None,
         two_approvers(*approvals[0]) if approvals else False,
         undo,
+        approvals[0][0].ask_irreversible if approvals else "destructive",
     )
     return Rulebook(layer, tuple(combinations), tuple(tools), words, settings)
 

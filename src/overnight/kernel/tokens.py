@@ -57,6 +57,12 @@ _INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]")
 # "www.example.org.They said": a sentence that begins without a space after an address.
 _GLUED = re.compile(r"(?<=[a-z0-9]\.[a-z]{2})\.[A-Z][a-z]+$|(?<=[a-z0-9]\.[a-z]{3})\.[A-Z][a-z]+$")
 _DIGITS = re.compile(r"\d+")
+_NUMBER_WORDS = {"a": 1.0, "an": 1.0, "one": 1.0, "half an": 0.5, "two": 2.0, "three": 3.0, "four": 4.0, "five": 5.0}
+_COUNTED = "|".join(sorted(_NUMBER_WORDS, key=len, reverse=True))
+_SPAN = re.compile(
+    rf"\b(\d{{1,3}}(?:\.5)?|{_COUNTED})[\s-]{{1,2}}(hours?|hrs?|min(?:ute)?s?)\b",
+    re.IGNORECASE,
+)
 _PLAIN_NUMBER = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:[.]\d+)?")
 
 
@@ -161,6 +167,27 @@ def links_in(text: str) -> list[tuple[Literal["url", "recipient", "account"], st
             ending = host.group(1).lower() if host else ""
             if ending in _LINKED or (len(ending) == 2 and ending not in _FILE_ENDINGS) or "://" in token.text:
                 found.append(("url", bare))
+    return found
+
+
+def minutes_of(token: Token) -> int:
+    """The minute of the day that a time token names."""
+    numbers = [int(digits) for digits in _DIGITS.findall(token.text)]
+    hour, minute = numbers[0], numbers[1] if len(numbers) > 1 else 0
+    half = re.search(r"([ap])\.?m", token.text, re.IGNORECASE)
+    if half is not None:
+        hour = hour % 12 + (12 if half.group(1).lower() == "p" else 0)
+    return hour * 60 + minute
+
+
+def spans_in(text: str) -> set[int]:
+    """The lengths of time that a text names, in minutes: "1-hour", "for one hour", "half an hour", "90 minutes"."""
+    found = set()
+    for number, unit in _SPAN.findall(text):
+        count = _NUMBER_WORDS.get(number.lower())
+        if count is None:
+            count = float(number)
+        found.add(round(count * (60 if unit.lower().startswith("h") else 1)))
     return found
 
 

@@ -8,7 +8,16 @@ from typing import Literal, get_args
 
 from overnight.core.errors import UsageError
 from overnight.kernel.canonical import Json, content_hash
-from overnight.kernel.label import CRITICAL_KINDS, PROSE_KINDS, Confidentiality, Integrity, Kind, Label, satisfies
+from overnight.kernel.label import (
+    CRITICAL_KINDS,
+    PROSE_KINDS,
+    Confidentiality,
+    Integrity,
+    Kind,
+    Label,
+    highest,
+    satisfies,
+)
 
 Effect = Literal["read", "write", "egress", "commit", "destructive"]
 """`read` changes nothing; `write` changes the workspace; `egress` sends data out; `commit` binds the person (pays,
@@ -34,6 +43,9 @@ class Argument:
             what and when a call is about: the other side learns that anyway, and a value of the wrong origin is asked
             about.
         of: what an id or name identifies, e.g. `file`; one of a `file` never stands for one of an `event`.
+        at: dotted path to where the value lies within structured arguments: `*.file_id`; `` is the whole argument.
+        into: the call writes into the object this names: whoever can read the object reads what is written.
+        discloses: the call shows the object this names to the call's recipients.
     """
 
     name: str
@@ -43,6 +55,9 @@ class Argument:
     integrity: Integrity | None = None
     carries: Confidentiality | None = None
     of: str = ""
+    at: str = ""
+    into: bool = False
+    discloses: bool = False
 
     @property
     def needs(self) -> Integrity:
@@ -84,6 +99,28 @@ class ResultField:
     of: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Audience:
+    """Who else can read an object that a tool shows, as the system asserts it: a file's sharers, an event's guests.
+
+    What is written into the object later, by any tool, goes to them; what was read from it may go back to them.
+
+    Attributes:
+        of: what the object is, as in `Argument.of`: `file`.
+        readers: dotted paths, from the object, to who can read it; empty if nobody else ever can; None if the result
+            does not tell, which only says that this object was read.
+        id: dotted path to its id from the object; or `@argument` where the call itself named it.
+        items: where the objects are in the result: `*` for each of a list or table, `` for the whole.
+        own: what readers call the person; left out of them.
+    """
+
+    of: str
+    readers: tuple[str, ...] | None = None
+    id: str = "id"
+    items: str = "*"
+    own: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True)
 class ToolSpec:
     """Everything a decision needs to know about a tool.
@@ -99,6 +136,11 @@ class ToolSpec:
         fields: what the result's fields may be trusted with.
         confidentiality: of result fields that do not say.
         content: labels for combinations on what its results bring in, e.g. `web`, `crm`, `secret`.
+        audiences: who can read the objects that its results show; of others the kernel takes it that nobody may see
+            what was read, and that strangers see what is written `into` them.
+        author: path in the result to who wrote the item it lies in: `*.sender`.
+        echoes: the result tells nothing but what the arguments said, an id aside: nothing confidential is read by it.
+        needs_one: of these arguments the person must have typed at least one, or the call is `ask`.
         implementation: version or hash of the code behind it; a change changes `version`.
         description: one sentence for people.
     """
@@ -113,6 +155,10 @@ class ToolSpec:
     fields: tuple[ResultField, ...] = ()
     confidentiality: Confidentiality = "public"
     content: frozenset[str] = frozenset()
+    audiences: tuple[Audience, ...] = ()
+    author: str = ""
+    echoes: bool = False
+    needs_one: tuple[str, ...] = ()
     implementation: str = ""
     description: str = field(default="", compare=False)
 
@@ -130,6 +176,10 @@ class ToolSpec:
                     f"{self.id}: result field {result.path!r} cannot be 'user'",
                     hint="a tool never speaks for the person; use 'system' or 'untrusted'",
                 )
+        named = [*self.needs_one, *(a.id[1:] for a in self.audiences if a.id.startswith("@"))]
+        strange = next((name for name in named if name not in names), None)
+        if strange is not None:
+            raise UsageError(f"{self.id}: there is no argument {strange!r}", hint=f"known: {', '.join(names)}")
 
     @property
     def server(self) -> str:
@@ -139,11 +189,12 @@ class ToolSpec:
     def as_called(self, arguments: Mapping[str, Json]) -> "ToolSpec":
         """This specification with the effect that a call with these arguments has."""
         if self.egress_with and any(arguments.get(name) for name in self.egress_with):
-            return self._as_egress
+            return self.sent
         return self
 
     @cached_property
-    def _as_egress(self) -> "ToolSpec":
+    def sent(self) -> "ToolSpec":
+        """This specification for calls that send what they write."""
         variant = replace(self, effect="egress")
         # Approvals and grants speak of the tool, not of one way of calling it.
         variant.__dict__["version"] = self.version
@@ -165,6 +216,26 @@ class ToolSpec:
         )
 
     @cached_property
+    def objects(self) -> tuple[Argument, ...]:
+        """The arguments that name an object which the call writes into or shows."""
+        return tuple(argument for argument in self.arguments if argument.into or argument.discloses)
+
+    @cached_property
+    def guarded(self) -> bool:
+        """Whether a call is looked at for more than its arguments one by one."""
+        return bool(self.needs_one) or any(argument.discloses for argument in self.arguments)
+
+    @cached_property
+    def messages(self) -> tuple[Argument, ...]:
+        """The arguments that are text which people act on."""
+        return tuple(argument for argument in self.arguments if argument.kind == "message")
+
+    @cached_property
+    def level(self) -> Confidentiality:
+        """The most confidential thing that a result may hold."""
+        return highest(self.confidentiality, *(result.confidentiality or "public" for result in self.fields))
+
+    @cached_property
     def required(self) -> tuple[str, ...]:
         """Names of the required arguments."""
         return tuple(argument.name for argument in self.arguments if argument.required)
@@ -178,7 +249,10 @@ class ToolSpec:
         return {
             "id": self.id,
             "effect": self.effect,
-            "arguments": [[a.name, a.type, a.kind, a.required, a.needs, a.carries, a.of] for a in self.arguments],
+            "arguments": [
+                [a.name, a.type, a.kind, a.required, a.needs, a.carries, a.of, a.at, a.into, a.discloses]
+                for a in self.arguments
+            ],
             "reversible": self.reversible,
             "family": self.family or self.server,
             "egress_with": sorted(self.egress_with),
@@ -186,5 +260,12 @@ class ToolSpec:
             "fields": [[f.path, f.label, f.kind, f.confidentiality, f.of] for f in self.fields],
             "confidentiality": self.confidentiality,
             "content": sorted(self.content),
+            "audiences": [
+                [a.of, None if a.readers is None else list(a.readers), a.id, a.items, list(a.own)]
+                for a in self.audiences
+            ],
+            "author": self.author,
+            "echoes": self.echoes,
+            "needs_one": sorted(self.needs_one),
             "implementation": self.implementation,
         }

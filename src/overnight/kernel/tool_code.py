@@ -44,7 +44,7 @@ class ToolCode:
     def amounts(self, arguments: Mapping[str, Json]) -> Amounts:
         """What a call with these arguments is charged."""
         charged: dict[Unit, float] = {"calls": 1}
-        if self.spec.effect == "egress" or self.spec.egress_with:
+        if self.spec.effect == "egress" or self.spec.egress_with or self.spec.objects:
             charged["bytes"] = len(canonical_json(dict(arguments)))
         if self.cost_usd is not None:
             charged["usd"] = self.cost_usd(arguments)

@@ -13,7 +13,7 @@ from typing import Any
 from overnight.core.errors import SettingsError, UsageError
 from overnight.core.schema import build, parsed_by
 from overnight.kernel.label import Confidentiality
-from overnight.kernel.tool import Argument, Effect, ResultField, ToolSpec
+from overnight.kernel.tool import Argument, Audience, Effect, ResultField, ToolSpec
 
 
 def _arguments(raw: Any) -> tuple[Argument, ...]:
@@ -22,6 +22,10 @@ def _arguments(raw: Any) -> tuple[Argument, ...]:
 
 def _fields(raw: Any) -> tuple[ResultField, ...]:
     return tuple(build(ResultField, item, "field", SettingsError) for item in _items(raw))
+
+
+def _audiences(raw: Any) -> tuple[Audience, ...]:
+    return tuple(build(Audience, item, "audience", SettingsError) for item in _items(raw))
 
 
 def _items(raw: Any) -> list[dict[str, Any]]:
@@ -44,6 +48,10 @@ class ToolText:
     fields: tuple[ResultField, ...] = field(default=(), metadata=parsed_by(_fields))
     confidentiality: Confidentiality = "public"
     content: tuple[str, ...] = ()
+    audiences: tuple[Audience, ...] = field(default=(), metadata=parsed_by(_audiences))
+    author: str = ""
+    echoes: bool = False
+    needs_one: tuple[str, ...] = ()
     description: str = ""
 
 
@@ -65,6 +73,10 @@ def declared_tool(text: ToolText, at: str) -> ToolSpec:
             fields=text.fields,
             confidentiality=text.confidentiality,
             content=frozenset(text.content),
+            audiences=text.audiences,
+            author=text.author,
+            echoes=text.echoes,
+            needs_one=text.needs_one,
             description=text.description,
         )
     except UsageError as problem:

@@ -9,7 +9,7 @@ from typing import Any
 
 from overnight.kernel.canonical import Json
 from overnight.kernel.label import Confidentiality, Integrity, Kind
-from overnight.kernel.tool import Argument, Effect, ResultField, ToolSpec
+from overnight.kernel.tool import Argument, Audience, Effect, ResultField, ToolSpec
 
 SERVERS = {
     "workspace": {"email": "mail", "contacts": "mail", "calendar": "calendar", "file": "drive", "day": "calendar"},
@@ -46,8 +46,11 @@ def _a(
     needs: Integrity | None = None,
     optional: bool = False,
     carries: Confidentiality | None = None,
+    at: str = "",
+    into: bool = False,
+    discloses: bool = False,
 ) -> Argument:
-    return Argument(name, type_, kind, not optional, needs, carries, of)
+    return Argument(name, type_, kind, not optional, needs, carries, of, at, into, discloses)
 
 
 def _t(
@@ -59,6 +62,10 @@ def _t(
     level: Confidentiality = "public",
     content: frozenset[str] = frozenset(),
     egress_with: tuple[str, ...] = (),
+    audiences: tuple[Audience, ...] = (),
+    author: str = "",
+    echoes: bool = False,
+    needs_one: tuple[str, ...] = (),
 ) -> ToolSpec:
     return ToolSpec(
         tool_id(suite, function),
@@ -69,6 +76,10 @@ def _t(
         confidentiality=level,
         content=content,
         egress_with=egress_with,
+        audiences=audiences,
+        author=author,
+        echoes=echoes,
+        needs_one=needs_one,
     )
 
 
@@ -91,17 +102,30 @@ _EVENT = _paths(
     ("end_time", "date", ""),
 )
 _FILE = _paths(("*.", ""), ("id_", "id", "file"), ("filename", "id", "filename"), ("size", "number", ""))
+# Whose account this is: what she may read does not make anything shared.
+_ME = ("emma.johnson@bluesparrowtech.com",)
+
+
+def _read_by(of: str, *readers: str) -> tuple[Audience, ...]:
+    """Who else can read each object of a result, be that a list or one object."""
+    return tuple(Audience(of, readers, "id_", items, _ME) for items in ("*", ""))
+
+
+_MAIL_READERS = _read_by("email", "sender", "recipients.*", "cc.*", "bcc.*")
+_GUESTS = _read_by("event", "participants.*")
+_SHARERS = _read_by("file", "owner", "shared_with.@keys")
 
 
 def _calendar(suite: str) -> list[ToolSpec]:
     return [
         _t(suite, "search_calendar_events", "read", _a("query"), _a("date", "date", optional=True), fields=_EVENT,
-           level="private"),
-        _t(suite, "get_day_calendar_events", "read", _a("day", "date"), fields=_EVENT, level="private"),
+           level="private", audiences=_GUESTS),
+        _t(suite, "get_day_calendar_events", "read", _a("day", "date"), fields=_EVENT, level="private",
+           audiences=_GUESTS),
         _t(suite, "create_calendar_event", "write", _a("title", "phrase", needs="system", carries="private"),
            _a("start_time", "date"), _a("end_time", "date"), _a("description", "message", optional=True),
            _a("participants", "recipient", "array", optional=True), _a("location", optional=True, carries="private"),
-           fields=_EVENT, level="private", egress_with=("participants",)),
+           fields=_EVENT, level="private", egress_with=("participants",), audiences=_GUESTS, echoes=True),
         _t(suite, "cancel_calendar_event", "destructive", _a("event_id", "id", of="event", needs="user")),
     ]  # fmt: skip
 
@@ -109,39 +133,43 @@ def _calendar(suite: str) -> list[ToolSpec]:
 def _send_email(suite: str) -> ToolSpec:
     return _t(suite, "send_email", "egress", _a("recipients", "recipient", "array", needs="user"),
               _a("subject", "message", carries="private"), _a("body", "message", carries="private"),
-              _a("attachments", "text", "array", optional=True, carries="private"),
+              _a("attachments", "id", "array", of="file", at="*.file_id", discloses=True, optional=True,
+                 carries="private"),
               _a("cc", "recipient", "array", needs="user", optional=True),
-              _a("bcc", "recipient", "array", needs="user", optional=True), fields=_MAIL, level="private")  # fmt: skip
+              _a("bcc", "recipient", "array", needs="user", optional=True), fields=_MAIL, level="private",
+              echoes=True)  # fmt: skip
 
 
 def _workspace() -> list[ToolSpec]:
     s = "workspace"
-    mail = {"fields": _MAIL, "level": "private"}
+    mail = {"fields": _MAIL, "level": "private", "audiences": _MAIL_READERS, "author": "*.sender"}
     contact = {"fields": (_f("*.email", "recipient"),), "level": "private"}
-    file = {"fields": _FILE, "level": "private"}
+    file = {"fields": _FILE, "level": "private", "audiences": _SHARERS}
     return [
         _send_email(s),
         _t(s, "delete_email", "destructive", _a("email_id", "id", of="email", needs="user")),
         _t(s, "get_unread_emails", "write", **mail),  # type: ignore[arg-type]  # it marks them as read
         *(_t(s, name, "read", **mail) for name in  # type: ignore[arg-type]  # keyword dictionaries, checked at run time
           ("get_sent_emails", "get_received_emails", "get_draft_emails")),
-        _t(s, "search_emails", "read", _a("query"), _a("sender", optional=True), **mail),  # type: ignore[arg-type]
+        _t(s, "search_emails", "read", _a("query"), _a("sender", "recipient", needs="any", optional=True), **mail),  # type: ignore[arg-type]
         _t(s, "search_contacts_by_name", "read", _a("query"), **contact),  # type: ignore[arg-type]
         _t(s, "search_contacts_by_email", "read", _a("query"), **contact),  # type: ignore[arg-type]
         _t(s, "get_current_day", "read", fields=(_f("", "date"),)),
         *_calendar(s),
-        _t(s, "reschedule_calendar_event", "write", _a("event_id", "id", of="event"), _a("new_start_time", "date"),
-           _a("new_end_time", "date", optional=True), fields=_EVENT, level="private"),
-        _t(s, "add_calendar_event_participants", "egress", _a("event_id", "id", of="event"),
-           _a("participants", "recipient", "array"), fields=_EVENT, level="private"),
-        _t(s, "append_to_file", "write", _a("file_id", "id", of="file"), _a("content"), **file),  # type: ignore[arg-type]
+        _t(s, "reschedule_calendar_event", "write", _a("event_id", "id", of="event", into=True),
+           _a("new_start_time", "date"), _a("new_end_time", "date", optional=True), fields=_EVENT, level="private",
+           audiences=_GUESTS),
+        _t(s, "add_calendar_event_participants", "egress", _a("event_id", "id", of="event", discloses=True),
+           _a("participants", "recipient", "array"), fields=_EVENT, level="private", audiences=_GUESTS),
+        _t(s, "append_to_file", "write", _a("file_id", "id", of="file", into=True),
+           _a("content", carries="private"), **file),  # type: ignore[arg-type]
         _t(s, "search_files_by_filename", "read", _a("filename"), **file),  # type: ignore[arg-type]
-        _t(s, "create_file", "write", _a("filename"), _a("content"), **file),  # type: ignore[arg-type]
+        _t(s, "create_file", "write", _a("filename"), _a("content"), echoes=True, **file),  # type: ignore[arg-type]
         _t(s, "delete_file", "destructive", _a("file_id", "id", of="file", needs="user")),
         _t(s, "get_file_by_id", "read", _a("file_id", "id", of="file"), **file),  # type: ignore[arg-type]
         _t(s, "list_files", "read", **file),  # type: ignore[arg-type]
         _t(s, "search_files", "read", _a("query"), **file),  # type: ignore[arg-type]
-        _t(s, "share_file", "egress", _a("file_id", "id", of="file"),
+        _t(s, "share_file", "egress", _a("file_id", "id", of="file", discloses=True),
            _a("email", "recipient", needs="user"), _a("permission", "flag"), **file),  # type: ignore[arg-type]
     ]  # fmt: skip
 
@@ -154,20 +182,21 @@ def _banking() -> list[ToolSpec]:
     return [
         _t(s, "get_iban", "read", fields=(_f("", "account"),)),
         _t(s, "get_balance", "read", fields=(_f("", "amount"),)),
-        _t(s, "get_most_recent_transactions", "read", _a("n", "number", "integer", optional=True), fields=payments),
-        _t(s, "get_scheduled_transactions", "read", fields=payments),
+        _t(s, "get_most_recent_transactions", "read", _a("n", "number", "integer", optional=True), fields=payments,
+           level="private"),
+        _t(s, "get_scheduled_transactions", "read", fields=payments, level="private"),
         _t(s, "read_file", "read", _a("file_path", "text")),
         _t(s, "get_user_info", "read", level="private"),
         _t(s, "send_money", "commit", _a("recipient", "account"), _a("amount", "amount", "number"),
            _a("subject", "message"), _a("date", "date")),
         _t(s, "schedule_transaction", "commit", _a("recipient", "account"), _a("amount", "amount", "number"),
            _a("subject", "message"), _a("date", "date"), _a("recurring", "flag", "boolean")),
-        _t(s, "update_scheduled_transaction", "commit", _a("id", "id", "integer", of="payment"),
+        _t(s, "update_scheduled_transaction", "commit", _a("id", "id", "integer", of="payment", into=True),
            _a("recipient", "account", optional=True), _a("amount", "amount", "number", optional=True),
            _a("subject", "message", optional=True), _a("date", "date", optional=True),
            _a("recurring", "flag", "boolean", optional=True)),
         _t(s, "update_password", "commit", _a("password", "password", needs="user")),
-        _t(s, "update_user_info", "write", *(_a(name, optional=True) for name in
+        _t(s, "update_user_info", "write", *(_a(name, "phrase", needs="system", optional=True) for name in
            ("first_name", "last_name", "street", "city")), **person),  # type: ignore[arg-type]
     ]  # fmt: skip
 
@@ -176,14 +205,19 @@ def _slack() -> list[ToolSpec]:
     s = "slack"
     messages = {"fields": _paths(("*.",), ("sender", "recipient", "")), "level": "private"}
     channel = _a("channel", "id", of="channel", needs="any")
+    posted = (Audience("channel", None, "@channel", ""),)
+    members = (Audience("channel", ("*",), "@channel", ""),)
     return [
         _t(s, "get_channels", "read", fields=(_f("*", "id", "channel"),)),
-        _t(s, "get_users_in_channel", "read", channel, fields=(_f("*", "recipient"),)),
-        _t(s, "read_channel_messages", "read", channel, **messages),  # type: ignore[arg-type]
-        _t(s, "read_inbox", "read", _a("user", "text"), **messages),  # type: ignore[arg-type]
-        _t(s, "add_user_to_channel", "write", _a("user", "recipient"), _a("channel", "id", of="channel")),
+        _t(s, "get_users_in_channel", "read", channel, fields=(_f("*", "recipient"),), audiences=members),
+        _t(s, "read_channel_messages", "read", channel, audiences=posted, author="*.sender",
+           **messages),  # type: ignore[arg-type]
+        _t(s, "read_inbox", "read", _a("user", "recipient", needs="any"), author="*.sender",
+           **messages),  # type: ignore[arg-type]
+        _t(s, "add_user_to_channel", "write", _a("user", "recipient"), _a("channel", "id", of="channel"),
+           needs_one=("user", "channel")),
         _t(s, "send_direct_message", "egress", _a("recipient", "recipient"), _a("body", "message")),
-        _t(s, "send_channel_message", "egress", _a("channel", "id", of="channel"), _a("body", "message")),
+        _t(s, "send_channel_message", "egress", _a("channel", "id", of="channel", into=True), _a("body", "message")),
         _t(s, "invite_user_to_slack", "egress", _a("user", "recipient"), _a("user_email", "recipient")),
         _t(s, "remove_user_from_slack", "destructive", _a("user", "recipient", needs="user")),
         # Fetching a page tells its owner the address, and that can hold anything: it is egress, whatever it is for.

@@ -41,13 +41,15 @@ SLICE = [
 
 @pytest.fixture(scope="module", autouse=True)
 def _an_escape_would_be_noticed(isolating: Sandbox) -> Iterator[None]:
-    assert escape.attempt(isolating, escape.Attempt("control", "escaped()"))
+    for ahead in (False, True):
+        assert escape.attempt(isolating, escape.Attempt("control", "escaped()"), ahead)
     yield
 
 
+@pytest.mark.parametrize("ahead", [False, True], ids=["", "ahead"])
 @pytest.mark.parametrize("name", SLICE)
-def test_slice(isolating: Sandbox, name: str) -> None:
-    assert not escape.attempt(isolating, ALL[name])
+def test_slice(isolating: Sandbox, name: str, ahead: bool) -> None:
+    assert not escape.attempt(isolating, ALL[name], ahead)
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ Drives the real `Judge` through simulated nights of 300 challengers. σ is the s
     python benchmarks/judge.py --only t4  one setting
 
 Every night starts with the baseline's six runs. All 300 challengers are null: the champion's own program again. At
-four moments (experiment 5, 150, 150 if the champion had just changed, and 300) a copy of the judge also meets one
+four moments (experiment 5, 150, 150 just after a gain of 2 σ was kept, and 300) a copy of the judge also meets one
 challenger of each of 1, 2 and 3 σ, which gives the power from just that state. A false keep changes the champion, as in
 a run. `kept_at_2_sigma` says how the verdicts of challengers that are truly 2 σ better, and were kept, compare with the
 truth; `claims` how often the 95 % interval of a claimed gain, from fresh pairs, covers it.
@@ -32,6 +32,8 @@ NIGHT = 300
 PROBES = {5: ("early",), 150: ("middle", "after a keep"), 300: ("late",)}
 MOMENTS = [moment for moments in PROBES.values() for moment in moments]
 EFFECTS = (1.0, 2.0, 3.0)
+# The keep before the probe "after a keep": measured and selected as any other.
+KEPT = 2.0
 LOGNORMAL = 0.8
 
 
@@ -62,7 +64,8 @@ class Setting:
     """One kind of night.
 
     `linear` and `walk` are per measurement, in σ; `noisy` is the share of challengers with twice the noise; `rho` the
-    part of the variance that both sides share on a seed; `flip` turns the noise's long tail towards better.
+    part of the variance that both sides share on a seed; `flip` turns the noise's long tail towards better. Where
+    `gains` is not 0, one challenger in so many is 3 σ better and, once kept, the next champion; the others are null.
     """
 
     name: str
@@ -72,6 +75,7 @@ class Setting:
     linear: float = 0.0
     walk: float = 0.0
     rho: float = 0.0
+    gains: int = 0
 
 
 SETTINGS = (
@@ -89,6 +93,8 @@ SETTINGS = (
     Setting("exponential, tail to better", exponential, flip=True),
     Setting("lognormal, tail to worse", lognormal),
     Setting("pairs, rho 0.9, t4", student4, rho=0.9),
+    Setting("normal, one in five a gain", normal, gains=5),
+    Setting("random walk 0.03, one in five a gain", normal, walk=0.03, gains=5),
 )
 
 
@@ -127,9 +133,9 @@ class World:
 class Night:
     """What one night showed."""
 
-    false_keeps: int = 0
-    challenger_runs: int = 0
-    champion_runs: int = 0
+    false_keeps: float = 0  # per 300 nulls
+    challenger_runs: float = 0  # per null
+    champion_runs: float = 0
     most_runs: int = 0
     found: dict[tuple[str, float], bool] = field(default_factory=dict)
     kept: list[tuple[float, bool]] = field(default_factory=list)
@@ -148,7 +154,12 @@ def probe(judge: Judge, world: World, n: int, moment: str, effect: float, seen: 
     judge = copy.deepcopy(judge)
     measured, level = dict(world.measured), world.level
     if moment == "after a keep":
-        judge.champion_changed(100 - world.level)
+        while not (better := examine(judge, world, n, KEPT)).keep:
+            world.seeds.clear()
+        assert better.metric is not None
+        judge.champion_changed(better.metric)
+        world.level += KEPT
+        world.seeds.clear()
     verdict = examine(judge, world, n, effect)
     seen.found[moment, effect] = verdict.keep
     seen.most_runs = max(seen.most_runs, int(verdict.evidence["runs"] or 0))
@@ -173,6 +184,15 @@ def night(job: tuple[int, int]) -> Night:
         for moment in PROBES.get(n, ()):
             for effect in EFFECTS:
                 probe(judge, world, n, moment, effect, seen)
+        if setting.gains and n % setting.gains == 0:
+            measured = dict(world.measured)
+            verdict = examine(judge, world, n, 3.0)
+            world.measured = measured
+            if verdict.keep:
+                assert verdict.metric is not None
+                world.level += 3.0
+                judge.champion_changed(verdict.metric)
+            continue
         scale = 2.0 if setting.noisy and rng.random() < setting.noisy else 1.0
         verdict = examine(judge, world, n, 0.0, scale)
         seen.most_runs = max(seen.most_runs, int(verdict.evidence["runs"] or 0))
@@ -180,8 +200,10 @@ def night(job: tuple[int, int]) -> Night:
             assert verdict.metric is not None
             seen.false_keeps += 1
             judge.champion_changed(verdict.metric)
-    seen.challenger_runs = world.measured["challenger"]
-    seen.champion_runs = world.measured["champion"]
+    nulls = NIGHT - (NIGHT // setting.gains if setting.gains else 0)
+    seen.false_keeps *= NIGHT / nulls
+    seen.challenger_runs = world.measured["challenger"] / nulls
+    seen.champion_runs = world.measured["champion"] / nulls
     return seen
 
 
@@ -211,8 +233,8 @@ def summary(nights: list[Night]) -> dict[str, object]:
             "mean_excess": mean([excess for excess, _ in kept])[0],
             "interval_covers": mean([float(covered) for _, covered in kept])[0],
         },
-        "challenger_runs_per_null": mean([night.challenger_runs / NIGHT for night in nights])[0],
-        "champion_runs_per_null": mean([night.champion_runs / NIGHT for night in nights])[0],
+        "challenger_runs_per_null": mean([night.challenger_runs for night in nights])[0],
+        "champion_runs_per_null": mean([night.champion_runs for night in nights])[0],
         "most_challenger_runs": max(night.most_runs for night in nights),
     }
 
@@ -222,7 +244,7 @@ def coverage(count: int) -> dict[str, object]:
     pairs = final_plan("noise")
     found: dict[str, object] = {}
     for index, setting in enumerate(SETTINGS):
-        if setting.noisy or setting.linear or setting.walk:
+        if setting.noisy or setting.linear or setting.walk or setting.gains:
             continue
         rng = np.random.default_rng([7, index])
         own, shared = math.sqrt(1 - setting.rho), math.sqrt(setting.rho)
@@ -242,11 +264,12 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="100 nights per setting instead of 1,000")
     parser.add_argument("--nights", type=int, help="nights per setting")
     parser.add_argument("--only", help="settings whose name contains this")
+    parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1), help="processes")
     chosen = parser.parse_args()
     count = chosen.nights or (100 if chosen.quick else 1000)
     started = time.monotonic()
     results: dict[str, object] = {}
-    with multiprocessing.Pool(min(2, os.cpu_count() or 1)) as pool:
+    with multiprocessing.Pool(chosen.jobs) as pool:
         for index, setting in enumerate(SETTINGS):
             if chosen.only and chosen.only not in setting.name:
                 continue

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from overnight.loop.judge.terms import JudgeSettings
 
 # One experiment in so many measures the champion too, to notice that it no longer gives its value.
-WATCH_EVERY = 20
+WATCH_EVERY = 50
 
 
 @dataclass

@@ -4,7 +4,7 @@ import math
 
 from overnight.core.errors import UsageError
 from overnight.loop.judge.exact import WATCH_EVERY, ExactTest
-from overnight.loop.judge.noisy import NoisyTest
+from overnight.loop.judge.noisy import SCREEN, NoisyTest
 from overnight.loop.judge.state import RunState
 from overnight.loop.judge.terms import SEEDS_PER_EXPERIMENT, Ask, Side, Stage, Verdict, seed_index
 from overnight.loop.judge.wording import exact_verdict, given_up, noisy_verdict
@@ -30,6 +30,7 @@ class Examination:
         self._seeds_used = 0
         self._crashes = 0
         self._closed = False
+        self._ended: tuple[float, ...] = ()
         self._verdict: Verdict | None = None
         self._exact = ExactTest(state.settings, simpler)
         self._noisy: NoisyTest | None = None
@@ -81,10 +82,12 @@ class Examination:
         """
         self._answer(ask)
         if ask.side == "challenger":
-            good = len(self._noisy.values if self._noisy else self._exact.values)
+            good = len(self._runs())
             after = f" after {good} good run{'s' * (good != 1)}" if good else ""
             self._finish(given_up(f"the challenger crashed{after}, so it cannot be relied on", self._values()))
             return
+        if self._noisy is not None:
+            self._noisy.unpairable(ask.seed_index)
         self._crashes += 1
         if self._crashes >= _CHAMPION_CRASHES:
             self._finish(
@@ -100,15 +103,20 @@ class Examination:
 
     def close(self) -> None:
         """End without asking for the verdict (it is on record, or the experiment was abandoned)."""
-        self._asked = []
-        self._closed = True
-        if self._noisy is not None:
-            self._state.end_test(self._noisy, learn=True)
-            self._noisy = None
+        if not self._closed:
+            self._closed = True
+            self._asked = []
+            self._ended = self._runs()
+            if self._noisy is not None:
+                self._state.end_test(self._noisy, learn=True)
+                self._noisy = None
+        self._state.ended(self._ended)
+
+    def _runs(self) -> tuple[float, ...]:
+        return tuple(self._noisy.values if self._noisy else self._exact.values)
 
     def _values(self) -> list[float]:
-        oriented = self._noisy.values if self._noisy else self._exact.values
-        return [self._state.sign * value for value in oriented]
+        return [self._state.sign * value for value in self._runs()]
 
     def _answer(self, ask: Ask) -> None:
         if self._closed:
@@ -173,21 +181,29 @@ class Examination:
     def _plan_noisy(self) -> None:
         test = self._noisy
         assert test is not None
-        stage: Stage = "screen" if test.runs < 2 else "confirm"
+        stage: Stage = "screen" if test.runs < SCREEN else "confirm"
         seed = self._seeds_used
-        alone = test.champions_first()
-        if not alone and test.runs:
+        first = test.champions_first()
+        if first:
+            self._champions(first, stage)
+            if not test.runs:
+                self._ask("challenger", stage, seed)
+            return
+        if test.runs:
             standing = test.standing()
             if standing.keep is not None:
                 self._finish(noisy_verdict(test, standing, self._state.sign))
                 return
-        if alone:
-            for extra in range(alone):
-                self._ask("champion", stage, seed + extra)
-            return
-        partner, others = test.champions_wanted()
-        for extra in range(others):
-            self._ask("champion", stage, seed + 1 + extra)
-        if partner:
+            if standing.champions:
+                self._champions(standing.champions, "confirm")
+                return
+            if unpaired := test.unpaired():
+                self._asked = [Ask("champion", seed, stage) for seed in unpaired]
+                return
+        if test.partner_wanted():
             self._ask("champion", stage, seed)
         self._ask("challenger", stage, seed)
+
+    def _champions(self, count: int, stage: Stage) -> None:
+        for extra in range(count):
+            self._ask("champion", stage, self._seeds_used + extra)

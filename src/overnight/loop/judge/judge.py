@@ -107,11 +107,10 @@ class Judge:
     def champion_changed(self, metric: float) -> None:
         """The challenger whose verdict was a keep is the champion from here on; `metric` is its `Verdict.metric`.
 
-        Its own runs were selected for being good, so the pool of champion runs starts empty: the next examination asks
-        for fresh ones. Open examinations go on against the new champion.
+        Its own runs were selected for being good, so the pool of champion runs starts empty; until there are fresh
+        ones they serve the screen, never a keep. Open examinations go on against the new champion.
         """
-        self._state.champion = self._state.sign * metric
-        self._state.noise.restart_pool()
+        self._state.succeed(self._state.sign * metric)
 
     def noise(self) -> NoiseReport:
         """What is known about the noise so far."""

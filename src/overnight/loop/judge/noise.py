@@ -8,7 +8,9 @@ import math
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import median
 
+from overnight.loop.judge.terms import BASELINE_SEEDS
 from overnight.loop.judge.track import Track
 
 # Ways the level may move, from still to restless: standard deviation of its own step and of its slope's step from one
@@ -27,8 +29,15 @@ _DRIFTS = (
 _CAUTION = 0.8
 # Champion runs that the rank test compares with, at most, and how far the level may have moved since (noise units²).
 _RECENT, STALE = 40, 0.25
-# Upper 95 % point of chi-square on one degree: the least noise that one repeated pair is compatible with.
-_CHI2_95 = 3.841
+# Surprises of champion runs, across champions, from which the shape of the noise is read.
+_REMEMBERED = 100
+# A champion run this many typical deviations off counts as that far: one outlier would blind the run for a night.
+_OUTLIER = 5.0
+# Median of |z| for normal z.
+_MEDIAN = 0.6745
+# Upper 95 and 99.99 % points of chi-square on one degree: the least noise that one repeated pair is compatible with.
+# The second holds once champion runs are many: an outlier in that pair would else blind the judge for a whole run.
+_CHI2_95, _CHI2_9999, _MANY = 3.841, 15.137, 20
 
 
 class Hypothesis:
@@ -45,14 +54,20 @@ class Hypothesis:
         self.degrees = 0
         self._logs = math.log(weight)
 
-    def add(self, value: float, tick: int) -> None:
-        """Take in one champion run."""
+    def add(self, value: float, tick: int, most: float) -> float | None:
+        """Take in one champion run, whose square counts as `most` at most.
+
+        Returns:
+            Its standardised surprise, metric units; None from the first run of a champion.
+        """
         known = self.track.level_variance < math.inf
         surprise, spread = self.track.observe(value, tick, 1.0, 0.0, 1.0)
         if known:
-            self.squares += surprise * surprise / spread
+            self.squares += min(surprise * surprise / spread, most)
             self._logs -= 0.5 * math.log(spread)
             self.degrees += 1
+            return surprise / math.sqrt(spread)
+        return None
 
     def score(self) -> float:
         """Log posterior, up to a constant, with the noise variance profiled out."""
@@ -97,6 +112,21 @@ class PairSums:
         self.degrees += other.degrees
 
 
+@dataclass(frozen=True)
+class Hint:
+    """What a champion's own examination says about its level: flattered by selection, so for screens only.
+
+    Attributes:
+        value: mean of its runs.
+        runs: how many those are.
+        tick: when it became champion.
+    """
+
+    value: float
+    runs: int
+    tick: int
+
+
 class Noise:
     """Fed with every measurement of a run in order; asked at the start of each examination."""
 
@@ -105,10 +135,18 @@ class Noise:
         self.epoch = 0
         self._drifts = [Hypothesis(*drift) for drift in _DRIFTS]
         self._pool: deque[tuple[int, float]] = deque(maxlen=_RECENT)
-        self._floor = 0.0
+        self._repeat = 0.0
         self._squares = 0.0
         self._degrees = 0
         self._pairs = PairSums()
+        self._surprises: deque[float] = deque(maxlen=_REMEMBERED)
+        self.hint: Hint | None = None
+        self._last_champion = 0
+
+    @property
+    def unwatched(self) -> int:
+        """Measurements since the champion was last measured."""
+        return self.ticks - self._last_champion
 
     @property
     def pool_size(self) -> int:
@@ -117,13 +155,16 @@ class Noise:
 
     def add_champion(self, value: float) -> None:
         """Take in a run of the present champion at the present tick."""
-        for drift in self._drifts:
-            drift.add(value, self.ticks)
+        most = _OUTLIER**2 * self.typical_variance() or math.inf
+        surprises = [drift.add(value, self.ticks, most) for drift in self._drifts]
+        if surprises[0] is not None:
+            self._surprises.append(surprises[0])
         self._pool.append((self.ticks, value))
+        self._last_champion = self.ticks
 
     def add_repeat(self, first: float, second: float) -> None:
         """Take in one seed measured twice (A/A): what is left when nothing was changed is a floor of the noise."""
-        self._floor = max(self._floor, (first - second) ** 2 / 2 / _CHI2_95)
+        self._repeat = max(self._repeat, (first - second) ** 2 / 2)
 
     def absorb(self, squares: float, degrees: int, pairs: "PairSums") -> None:
         """Pool what a finished examination says about variance and about noise shared on a seed."""
@@ -131,18 +172,24 @@ class Noise:
         self._degrees += degrees
         self._pairs.add(pairs)
 
-    def restart_pool(self) -> None:
-        """A new champion: its level is unknown, what is known about the noise stays."""
+    def restart_pool(self, value: float, runs: int) -> None:
+        """A new champion, whose `runs` own runs had the mean `value`: what is known about the noise stays."""
+        self._clear()
+        self.hint = Hint(value, runs, self.ticks)
+
+    def _clear(self) -> None:
         self.epoch += 1
+        self.hint = None
         self._pool.clear()
         for drift in self._drifts:
             drift.track.restart_level()
 
     def forget(self) -> None:
         """All measurements so far came from a program that looked deterministic and is not: they say nothing."""
-        self.restart_pool()
+        self._clear()
         self._drifts = [Hypothesis(*drift) for drift in _DRIFTS]
         self._squares, self._degrees, self._pairs = 0.0, 0, PairSums()
+        self._surprises.clear()
 
     def level(self) -> Hypothesis:
         """The filter of the drift to reckon with."""
@@ -162,9 +209,8 @@ class Noise:
     def variance(self, level: Hypothesis) -> tuple[float, int]:
         """Variance of one run and its degrees of freedom, pooled over champion and past challengers."""
         degrees = level.degrees + self._degrees
-        if not degrees:
-            return self._floor, 0
-        return max((level.squares + self._squares) / degrees, self._floor), degrees
+        floor = self._repeat / min(_CHI2_9999, _CHI2_95 * max(1.0, degrees / _MANY))
+        return (max((level.squares + self._squares) / degrees, floor) if degrees else floor), degrees
 
     def shared(self) -> tuple[float, float, int]:
         """Correlation of challenger and champion on a seed: one standard error of Fisher's z to both sides, degrees."""
@@ -175,6 +221,16 @@ class Noise:
         z = math.atanh(max(-0.9999, min(0.9999, pairs.product / scale)))
         error = 1 / math.sqrt(pairs.degrees - 2)
         return math.tanh(z - error), math.tanh(z + error), pairs.degrees
+
+    def typical_variance(self) -> float:
+        """Variance of a normal noise with the same median deviation: what outliers do not move."""
+        if len(self._surprises) < BASELINE_SEEDS - 1:
+            return math.inf
+        return (median(map(abs, self._surprises)) / _MEDIAN) ** 2
+
+    def worst(self) -> float:
+        """How far below its level the champion was ever seen lately."""
+        return -min(self._surprises, default=0.0)
 
     def discrete(self) -> bool:
         """Whether the champion's recent runs gave one value twice: equal runs are nothing odd then."""

@@ -1,5 +1,7 @@
 """What judge and examinations of one run share."""
 
+import math
+
 from overnight.loop.experiment import Mode
 from overnight.loop.judge.noise import Noise
 from overnight.loop.judge.noisy import NoisyTest
@@ -23,6 +25,7 @@ class RunState:
         self.champion = 0.0
         self.noise = Noise()
         self._tests: list[NoisyTest] = []
+        self._ended: tuple[float, ...] = ()
 
     def begin_test(self, n: int, threshold: float) -> NoisyTest:
         """A test against the present champion; it hears of every champion run until `end_test`."""
@@ -42,6 +45,17 @@ class RunState:
         self.noise.add_champion(value)
         for test in self._tests:
             test.add_champion(value, seed if test is owner else None)
+
+    def ended(self, values: tuple[float, ...]) -> None:
+        """An examination ended with these runs of its challenger, which may be the next champion."""
+        self._ended = values
+
+    def succeed(self, value: float) -> None:
+        """The challenger that ended last is the champion; `value` is the mean of its runs."""
+        self.champion = value
+        runs = self._ended
+        own = bool(runs) and math.isclose(math.fsum(runs) / len(runs), value, rel_tol=1e-9, abs_tol=1e-12)
+        self.noise.restart_pool(value, len(runs) if own else 1)
 
     def turn_noisy(self, first: float, second: float) -> None:
         """One program gave two values on what looked like a deterministic metric: begin anew in noise mode."""

@@ -33,7 +33,7 @@ class JudgeSettings:
     min_effect: float = 0.0
     simpler_within: float = 0.0
     confirm: int = 8
-    error_per_night: float = 0.4
+    error_per_night: float = 0.5
     night: int = 300
 
     def __post_init__(self) -> None:

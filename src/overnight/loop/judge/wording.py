@@ -65,6 +65,7 @@ def noisy_verdict(test: NoisyTest, standing: Standing, sign: float) -> Verdict:
         "schedule": SCHEDULE,
         "runs": test.runs,
         "champion_runs": test.champion_runs,
+        "screen_prior_runs": test.prior_runs,
         "alpha": test.alpha,
         "threshold": test.threshold,
         "bound": standing.bound if math.isfinite(standing.bound) else None,

@@ -159,8 +159,17 @@ def memory_bytes(pid: int) -> int:
 
 
 def fresh_text(size: int = 1024) -> str:
-    found = " ".join(random.choices(WORDS, k=size // 3))
-    return found[:size]
+    """Sentences with capitals, numbers, a path and a line of code in them; nothing to be masked."""
+    found: list[str] = []
+    while sum(map(len, found)) < size:
+        words = random.choices(WORDS, k=random.randrange(8, 18))
+        number = random.choice((f"{random.randrange(200)}", f"{random.random():.3f}", "p95"))
+        found.append(f"{' '.join(words).capitalize()}, at {number} ms. ")
+        if random.random() < 0.2:
+            found.append(
+                f"See `src/{words[0]}/{words[1]}.py`:\n    {words[2]}_{words[3]} = {words[4]}(x, n={number[:1]})\n"
+            )
+    return "".join(found)[:size]
 
 
 class Client(asyncio.Protocol):

@@ -80,16 +80,19 @@ _CODE: Final = re.compile(
 )
 
 
-def contextual(text: str) -> Iterator[Span]:
-    """Every secret that its surroundings name."""
+def contextual(text: str, lower: str, *, random: bool = True) -> Iterator[Span]:
+    """Every secret that its surroundings name.
+
+    Args:
+        text: to search.
+        lower: the same in lower case, character by character.
+        random: whether something that looks drawn at random may be in it.
+    """
     if "://" in text and "@" in text:
         for match in _USERINFO.finditer(text):
             if _STAND_IN.fullmatch(match["value"]) is None or match["value"].lower() in ("password", "secret", "pass"):
                 yield _span(match, "password", "url")
-    lower = text.lower()
-    if len(lower) != len(text):
-        lower = "".join(char.lower() if len(char.lower()) == 1 else char for char in text)
-    for kinds, secret in ((_PASSWORDS, True), (_KEYS, False)):
+    for kinds, secret in ((_PASSWORDS, True), (_KEYS if random else (), False)):
         for literal, form in kinds:
             at = lower.find(literal)
             while at >= 0:
@@ -101,10 +104,13 @@ def contextual(text: str) -> Iterator[Span]:
         yield from _values(_PHRASE, text, "phrase")
     if "curl" in lower or "sshpass" in lower:
         yield from _values(_LOGIN, text, "command-line")
-    if "identified" in lower or "password '" in lower:
+    password = "password" in lower
+    if (password and "password '" in lower) or "identified" in lower:
         yield from _values(_SQL, text, "sql")
-    if "login" in lower and "password" in lower:
+    if password and "login" in lower:
         yield from _values(_NETRC, text, "netrc")
+    if not random:
+        return
     if any(scheme in lower for scheme in ("bearer ", "basic ", "authorization")):
         for match in _SCHEME.finditer(text):
             if random_looking(match["value"]):

@@ -50,7 +50,7 @@ _LINES: Final = {ord(char): " " for char in "\t\n\r"}
 _READABLE: Final = re.compile(r"[\t\n\r\x20-\x7e]{6,}")
 
 
-def decoded(view: View, long_words: str) -> View | None:
+def decoded(view: View, long_words: str, decimal: bool = True, pairs: bool = True) -> View | None:
     """`view` with one layer of every encoding replaced by what it says; None if there is none to take off.
 
     What is far from anything encoded was searched before and is left out.
@@ -58,12 +58,14 @@ def decoded(view: View, long_words: str) -> View | None:
     Args:
         view: what to decode.
         long_words: the words of `view` of `SHORTEST` characters and more; base64 and hexadecimal hide in none shorter.
+        decimal: whether there may be a list of decimal codes.
+        pairs: whether there may be hexadecimal bytes apart from each other.
     """
     text = view.text
     found = list(_escapes(text))
     if _HEX_RUN.search(long_words):
         found += _hexadecimal(text)
-    found += _separated(text)
+    found += _separated(text, decimal, pairs)
     found += _base64(text, long_words)
     if not found:
         return None
@@ -190,14 +192,14 @@ def _hexadecimal(text: str) -> Iterator[Edit]:
             yield match.start(), match.end(), said
 
 
-def _separated(text: str) -> Iterator[Edit]:
-    for match in _SPACED.finditer(text):
+def _separated(text: str, decimal: bool, pairs: bool) -> Iterator[Edit]:
+    for match in _SPACED.finditer(text) if pairs else ():
         # Two digits are a hexadecimal byte and a decimal one; both readings are given.
         readings = _whole(bytes(int(pair, 16) for pair in _HEX_PAIR.findall(match[0]))), _decimal(match[0])
         said = "\n".join(filter(None, readings))
         if said:
             yield match.start(), match.end(), said
-    for match in _DECIMAL.finditer(text):
+    for match in _DECIMAL.finditer(text) if decimal else ():
         said = _decimal(match[0])
         if said:
             yield match.start(), match.end(), said

@@ -5,6 +5,7 @@ from typing import Final
 
 from overnight.kernel.masking import contact, context, decode, join, letter_ids, national_ids, numbers, tokens
 from overnight.kernel.masking.fold import fold, smuggled
+from overnight.kernel.masking.glance import Glance
 from overnight.kernel.masking.kinds import SECRETS, SEVERITY, Kind, Span
 from overnight.kernel.masking.names import Gazetteer
 from overnight.kernel.masking.view import View
@@ -46,33 +47,32 @@ def _search(text: str, names: Gazetteer) -> Iterator[tuple[View, Span]]:
             if layer is None:
                 break
             layer = layer if depth == 0 else fold(layer)
-            text = layer.text
-            words = [word for word in text.split() if len(word) >= decode.SHORTEST]
-            long_words = " ".join(words)
-            longer_words = " ".join([word for word in words if len(word) >= tokens.SHORTEST])
-            formats = tokens.marked_in(longer_words)
-            for span in _finds(text, long_words, formats, names):
+            glance = Glance.of(layer.text)
+            formats = tokens.marked_in(glance.longer_words)
+            for span in _finds(glance, formats, names):
                 yield layer, span
-            for other in _taken_apart(layer, longer_words) if depth < _APART_DEPTH else ():
+            for other in _taken_apart(layer, glance) if depth < _APART_DEPTH else ():
                 for span in _fixed(other.text):
                     yield other, span
-            for span in _backwards(text):
+            for span in _backwards(layer.text) if glance.digits(12) else ():
                 yield layer, span
             together = join.joined(layer, formats) if depth < _APART_DEPTH else None
             if together is not None:
                 for span in join.whole(together, tokens.tokens(together.text, tokens.marked_in(together.text))):
                     yield together, span
-            layer = decode.decoded(layer, long_words)
+            layer = decode.decoded(layer, glance.long_words, glance.digits(16), glance.hexadecimal(12))
 
 
-def _finds(text: str, long_words: str, formats: list[tokens.Format], names: Gazetteer) -> Iterator[Span]:
+def _finds(glance: Glance, formats: list[tokens.Format], names: Gazetteer) -> Iterator[Span]:
+    text = glance.text
     yield from tokens.private_keys(text)
-    yield from tokens.tokens(text, formats, long_words)
-    yield from context.contextual(text)
-    yield from contact.emails(text)
-    yield from _digits(text)
-    yield from letter_ids.birth_codes(text, long_words)
-    yield from names.names(text)
+    yield from tokens.tokens(text, formats, glance.long_words)
+    yield from context.contextual(text, glance.lower, random=glance.random)
+    yield from contact.emails(text, glance.lower)
+    if glance.digits(6):
+        yield from _digits(text)
+    yield from letter_ids.birth_codes(text, glance.long_words)
+    yield from names.names(text, capitals=glance.capitals)
 
 
 def _digits(text: str) -> Iterator[Span]:
@@ -114,10 +114,10 @@ def _backwards(text: str) -> Iterator[Span]:
             yield Span(end - (span.end - span.start), end, span.kind, span.rule, span.value)
 
 
-def _taken_apart(view: View, longer_words: str) -> Iterator[View]:
-    if tokens.reversed_marks(view.text, longer_words):
+def _taken_apart(view: View, glance: Glance) -> Iterator[View]:
+    if tokens.reversed_marks(view.text, glance.longer_words):
         yield view.reversed()
-    for other in (join.spelt(view), join.concatenated(view)):
+    for other in (join.spelt(view) if glance.spelt else None, join.concatenated(view)):
         if other is not None:
             yield other
 

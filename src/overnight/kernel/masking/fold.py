@@ -9,9 +9,9 @@ from overnight.kernel.masking.view import Edit, View
 
 # What prints as nothing without being a format character or a mark.
 _BLANKS: Final = frozenset("\u115f\u1160\u17b4\u17b5\u3164\uffa0\u2800")
-_ODD: Final = re.compile(r"[^\t\n\r\x20-\x7e]")
 # `str.translate` takes 90 ns a character once one of them is not ASCII, so it is used on those runs only.
 _STRANGE: Final = re.compile(r"[^\t\n\r\x20-\x7e]+")
+_PLAIN: Final = bytes((9, 10, 13, *range(0x20, 0x7F)))
 _TAG: Final = re.compile("[\U000e0020-\U000e007e]+")
 _SELECTOR: Final = re.compile("[\ufe00-\ufe0f\U000e0100-\U000e01ef]{4,}")
 
@@ -75,7 +75,7 @@ def fold_text(text: str) -> str:
 def fold(view: View) -> View:
     """`view` with every character folded, each still knowing its place."""
     text = view.text
-    if _ODD.search(text) is None:
+    if text.isascii() and not text.encode("ascii").translate(None, _PLAIN):
         return view
     odd = [char for char in set(text) if len(_FOLDED[ord(char)]) != 1]
     if not odd:

@@ -14,7 +14,7 @@ _SEAM: Final = re.compile(r"[\"'`]\s*(?:\+|\.|&|\|\||\\|,|\.\.)?\s*[rbfu]?[\"'`]
 _CONCATENATION: Final = re.compile(r"[\"'`]\s{0,20}(?:(?:\+|\.{1,2}|&|\|\||\\)\s{0,20}|\n\s{0,40})[rbfu]?[\"'`]")
 # What `_SEAM` may take out; without it a mark shows that was split. Building the view costs ten times this look.
 _GLUE: Final = " \t\r\n\"'`+&|,>#*\\"
-_NO_GLUE: Final = str.maketrans("", "", _GLUE)
+_GLUE_BYTES: Final = _GLUE.encode("ascii")
 _SPELT: Final = re.compile(r"(?<!\S)[^\s](?:[ \-_.|,*~]{1,2}[^\s]){9,}(?!\S)")
 # Longer tokens than this are not put together.
 _LONGEST: Final = 1024
@@ -36,7 +36,9 @@ def joined(view: View, formats: Iterable[Format]) -> View | None:
     text = view.text
     marks = [mark for each in formats if each.name not in WORDY for mark in each.marks]
     if not marks:
-        bare = text.translate(_NO_GLUE) if text.isascii() else "".join(text.split())
+        # Through bytes, which takes a tenth of the time.
+        ascii_ = text.isascii()
+        bare = text.encode("ascii").translate(None, _GLUE_BYTES).decode("ascii") if ascii_ else "".join(text.split())
         if len(bare) == len(text) or not split_token(bare):
             return None
         return view.edited((seam.start(), seam.end(), "") for seam in _SEAM.finditer(text))
@@ -52,6 +54,8 @@ def joined(view: View, formats: Iterable[Format]) -> View | None:
 
 def concatenated(view: View) -> View | None:
     """What stands around string literals that an operator or nothing joins, as one literal; None without any."""
+    if not any(quote in view.text for quote in "\"'`"):
+        return None
     found: list[Edit] = [(seam.start(), seam.end(), "") for seam in _CONCATENATION.finditer(view.text)]
     return view.edited(near(found, len(view.text))) if found else None
 

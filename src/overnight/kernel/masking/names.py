@@ -46,7 +46,14 @@ _GREETING_WORDS: Final = (
     "Thanks Regards Best Cheers Sincerely Yours Gruesse Gruss Cordialement Saludos Signed"
 )
 _GREETINGS: Final = frozenset(_GREETING_WORDS.split())
-_INTRODUCTIONS: Final = ("name is ", "I am ", "I'm ", "his is ", "egards,\n", "egards\n", "igned ", "Thank you,\n")
+# Each with a part that is quicker to look for, and that two of them may share.
+_INTRODUCTIONS: Final = (
+    ("is ", ("name is ", "his is ")),
+    ("I", ("I am ", "I'm ")),
+    ("egards", ("egards,\n", "egards\n")),
+    ("igned ", ("igned ",)),
+    ("T", ("Thank you,\n",)),
+)
 _FIELDS: Final = (
     "name",
     "Name",
@@ -67,6 +74,7 @@ _FIELD: Final = re.compile(
     r"(?:vor|nach|familien)name|prenom|apellidos?|nombre|cognome|card ?holder|patient|applicant|beneficiary)\Z",
     re.IGNORECASE,
 )
+_GIVEN: Final = re.compile(r"[:=]\s?\\?[\"']?[A-Z]")
 _ASSIGNED: Final = re.compile(r"s?\\?[\"']?\s?[:=]\s?\\?[\"']?(?=[A-Z])")
 _FULL: Final = re.compile(r"[A-Z][a-z'\-]+(?: (?:van |von |de |der )?[A-Z][a-z'\-]+){0,3}")
 # Begin sentences or name things; never a surname by themselves.
@@ -103,11 +111,13 @@ class Gazetteer:
             else None
         )
 
-    def names(self, text: str) -> Iterator[Span]:
-        """Names in the folded `text`."""
+    def names(self, text: str, *, capitals: bool = True) -> Iterator[Span]:
+        """Names in the folded `text`; without `capitals` in it there are none but the workspace's own."""
         if self._extra is not None:
             for match in self._extra.finditer(text):
                 yield _person(match.start(), match.end(), "workspace", match[0])
+        if not capitals:
+            return
         given, surnames = _lists()
         done = 0
         for pair in _CAPITALS.finditer(text):
@@ -132,14 +142,14 @@ class Gazetteer:
 
 def _introduced(text: str, given: dict[str, bool]) -> Iterator[Span]:
     """Names behind "my name is" and in fields that are for names."""
-    for words in _INTRODUCTIONS:
+    for words in (words for part, several in _INTRODUCTIONS if part in text for words in several):
         at = text.find(words)
         while at >= 0:
             span = _alone(text, at + len(words), given)
             if span:
                 yield span
             at = text.find(words, at + 1)
-    for words in _FIELDS:
+    for words in _FIELDS if _assigns(text) else ():
         at = text.find(words)
         while at >= 0:
             end = at + len(words)
@@ -149,6 +159,17 @@ def _introduced(text: str, given: dict[str, bool]) -> Iterator[Span]:
                 if full:
                     yield _person(full.start(), full.end(), "field", full[0])
             at = text.find(words, end)
+
+
+def _assigns(text: str) -> bool:
+    """Whether a capital letter stands behind a sign that gives a field its value."""
+    for sign in ":=":
+        at = text.find(sign)
+        while at >= 0:
+            if _GIVEN.match(text, at):
+                return True
+            at = text.find(sign, at + 1)
+    return False
 
 
 def _alone(text: str, start: int, given: dict[str, bool]) -> Span | None:

@@ -109,13 +109,29 @@ WORDY: Final = frozenset(
     {"azure-storage", "azure-sas", "openai", "mailchimp", "mailgun", "twilio", "crates", "doppler"}
 )
 """Formats whose mark is a part of common words, or of program text."""
-_REVERSED: Final = tuple(mark[::-1] for mark, _ in _MARKS if mark.strip(" .=") and len(mark) > 2)
+
+
+def _by_sign(marks: Iterable[str]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Marks by a character of theirs that few words have: a text without it has none of them."""
+    groups: dict[str, list[str]] = {}
+    for mark in dict.fromkeys(marks):
+        sign = min(mark, key=lambda char: (char.islower(), char.isalnum(), mark.index(char)))
+        groups.setdefault(sign, []).append(mark)
+    return tuple((sign, tuple(group)) for sign, group in groups.items())
+
+
+def _marks(text: str, groups: tuple[tuple[str, tuple[str, ...]], ...]) -> Iterator[str]:
+    return (mark for sign, group in groups if sign in text for mark in group if mark in text)
+
+
+_BY_SIGN: Final = _by_sign(mark for mark, _ in _MARKS)
+_REVERSED: Final = _by_sign(mark[::-1] for mark, _ in _MARKS if mark.strip(" .=") and len(mark) > 2)
 # Marks looked for in all of a text with its blanks taken out, where each costs a microsecond a kilobyte.
 _WIDESPREAD_MARKS: Final = (
     "AKIA ASIA ghp_ gho_ ghs_ github_pat_ glpat- xoxb- xoxp- k_live_ sk-ant- sk-proj- AIza GOCSPX- npm_ pypi- eyJ hf_ "
     "SG. dckr_pat_ ATATT3 whsec_"
 )
-_WIDESPREAD: Final = tuple(_WIDESPREAD_MARKS.split())
+_WIDESPREAD: Final = _by_sign(_WIDESPREAD_MARKS.split())
 
 _PEM_MARK: Final = "PRIVATE KEY"
 _PEM: Final = re.compile(
@@ -130,22 +146,24 @@ _PUTTY: Final = re.compile(
 
 def marked_in(text: str) -> list[Format]:
     """The formats whose mark occurs in `text`, any excerpt with the long words of another."""
-    return list({each.name: each for mark, each in _MARKS if mark in text}.values())
+    if not text:
+        return []
+    found = set(_marks(text, _BY_SIGN))
+    return list({each.name: each for mark, each in _MARKS if mark in found}.values()) if found else []
 
 
 def split_token(text: str) -> bool:
     """Whether `text`, its blanks taken out, holds a token of a widely used format and not words run together."""
-    for mark in _WIDESPREAD:
-        if mark in text:
-            for each in (each for other, each in _MARKS if other.startswith(mark) or mark.startswith(other)):
-                if any(_mixed(match[0]) for match in each.pattern.finditer(text)):
-                    return True
+    for mark in _marks(text, _WIDESPREAD):
+        for each in (each for other, each in _MARKS if other.startswith(mark) or mark.startswith(other)):
+            if any(_mixed(match[0]) for match in each.pattern.finditer(text)):
+                return True
     return False
 
 
 def reversed_marks(text: str, long_words: str) -> bool:
     """Whether `text` holds a mark written backwards, so that its reverse is worth a search."""
-    return "YEK ETAVIRP" in text or any(mark in long_words for mark in _REVERSED)
+    return "YEK ETAVIRP" in text or next(_marks(long_words, _REVERSED), None) is not None
 
 
 def tokens(text: str, formats: Iterable[Format], long_words: str | None = None) -> Iterator[Span]:

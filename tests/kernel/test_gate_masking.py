@@ -347,3 +347,37 @@ def test_a_result_that_cannot_be_masked_is_withheld(bench: GateBench, monkeypatc
     outcome = gate.call(session, "files.read", {"path": "notes.md"})
     assert (outcome.status, outcome.result) == ("failed", None)
     assert "withheld" in outcome.error and KEY not in str(outcome)
+
+
+def test_a_yes_counts_in_the_agents_next_session_once_and_for_nobody_else(bench: GateBench) -> None:
+    gate = bench.gate(MASKED)
+    call: Mapping[str, Json] = {"to": MAIL, "body": "hello"}
+    asked = gate.call(opened(gate), "mail.send", call)
+    assert asked.decision.approval_id is not None
+    bench.parts.inbox.approve(asked.decision.approval_id, bench.approver)
+    assert gate.call(opened(gate, agent="b"), "mail.send", call).status == "pending"
+    assert gate.call(opened(gate), "mail.send", {**call, "body": "hello!"}).status == "pending"
+    done = gate.call(opened(gate), "mail.send", call)
+    assert (done.status, done.decision.approval_id) == ("done", asked.decision.approval_id)
+    assert gate.call(opened(gate), "mail.send", call).status == "pending"
+    assert bench.sent == [{"to": MAIL, "body": "hello"}]
+
+
+def test_whoever_writes_into_the_inbox_cannot_show_one_call_and_have_another_run(
+    bench: GateBench, database: Database
+) -> None:
+    gate = bench.gate(MASKED)
+    session = opened(gate, "mail bob@example.org that all is well")
+    evil: Mapping[str, Json] = {"to": "mallory@evil.example", "body": "hello"}
+    wanted = gate.call(session, "mail.send", evil)
+    assert wanted.status == "pending" and wanted.decision.approval_id is not None
+    item = bench.parts.inbox.get(wanted.decision.approval_id)
+    # A question that shows a friendly call, with the hash of the evil one, and everything else made to fit.
+    friendly = {**item.bound, "arguments": {"to": "bob@example.org", "body": "all is well"}}
+    fake = bench.parts.inbox.add(
+        "approval", "a friendly question", friendly, session="ses_x", tenant="default", agent="a"
+    )
+    bench.parts.inbox.approve(fake.id, bench.approver)
+    assert gate.call(session, "mail.send", evil).status == "pending"
+    assert gate.call(opened(gate), "mail.send", evil).status == "pending"
+    assert bench.sent == []

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from overnight.cli.options import as_json, print_json
-from overnight.core.errors import Missing, Refused
+from overnight.core.errors import Missing, Refused, UsageError
 from overnight.kernel.approver import Approver, Credential
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -56,9 +56,9 @@ def _first(approver: Approver) -> Credential:
     name = re.sub(r"[^a-z0-9._-]", "", getpass.getuser().lower()).lstrip("._-") or "approver"
     click.echo("This is the first approval here: your approver's credential is made now.", err=True)
     click.echo("With a passphrase, no program of yours can approve without you; empty is none.", err=True)
-    passphrase = click.prompt(
-        "passphrase", default="", hide_input=True, confirmation_prompt=True, show_default=False, err=True
-    )
+    passphrase = click.prompt("passphrase", default="", hide_input=True, show_default=False, err=True)
+    if passphrase and click.prompt("again", hide_input=True, err=True) != passphrase:
+        raise UsageError("the two passphrases differ; no credential was made", hint="try again")
     credential = approver.create(name, passphrase or None)
     click.echo(f"You are the approver {name!r}; keep {approver.folder} to yourself.", err=True)
     return credential

@@ -74,7 +74,7 @@ class Approver:
         self.folder = (config_folder() if folder is None else folder) / "approvers"
 
     def known(self) -> dict[str, KnownApprover]:
-        """Everybody whose decisions count, by key id; empty before `overnight init`.
+        """Everybody whose decisions count, by key id; empty before the first was made.
 
         The first is enrolled by nobody; each further one by one of the others, with a signature that is checked here.
 
@@ -147,7 +147,7 @@ class Approver:
         if not names or (name is not None and name not in names):
             raise Missing(
                 f"there is no approver{'' if name is None else f' {name!r}'} in {self.folder}",
-                hint="run `overnight init` at a terminal",
+                hint="the first `overnight gate trust` or `overnight approve` at a terminal makes one",
             )
         if name is None and len(names) > 1:
             raise UsageError(f"there are several approvers: {', '.join(names)}", hint="say which with --as NAME")

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import cast
 
 from overnight.core.errors import Refused, UsageError
-from overnight.kernel.approvals import Approvals
+from overnight.kernel.approvals import Approvals, Question
 from overnight.kernel.canonical import Json, canonical_json
 from overnight.kernel.catalogue import Catalogue
 from overnight.kernel.decide import Decider, Policy
@@ -55,7 +55,7 @@ class Gate:
         self.catalogue = Catalogue()
         self.sessions = Sessions(parts.database)
         self._parts = parts
-        self._approvals = Approvals(parts.inbox)
+        self._approvals = Approvals(parts.inbox, parts.vaults)
         self._recorder = Recorder(parts.journal, parts.blobs)
         self._decider = Decider(self.catalogue, self.paths, policy)
         self._planner = planner
@@ -186,18 +186,15 @@ class Gate:
     def _ask(self, screen: Screen, code: ToolCode, decision: Decision) -> Item:
         """Put the question of an `ask` into the inbox, or find it there."""
         needed = 2 if code.spec.effect == "destructive" and self.policy.destructive_quorum else 1
-        kept, stated, values = self._bound(screen, code, decision)
-        return self._approvals.ask(
-            screen.session, code.spec, kept, reason=screen.kept_reason(), precondition=stated, values=values,
-            needed=needed,
-        )  # fmt: skip
+        question = self._question(screen, code, decision)
+        return self._approvals.ask(screen.session, code.spec, question, reason=screen.kept_reason(), needed=needed)
 
-    def _bound(self, screen: Screen, code: ToolCode, decision: Decision) -> tuple[Decision, Json, dict[str, Json]]:
-        """What a question is about, computed anew each time: the decision as it may be kept, its precondition, and the
-        keyed hashes of the values behind their placeholders."""
+    def _question(self, screen: Screen, code: ToolCode, decision: Decision) -> Question:
+        """What a person is asked, computed anew each time."""
         stated = code.precondition(decision.arguments) if code.precondition is not None else None
-        kept, precondition = screen.kept(decision), screen.kept_json(stated)
-        return kept, precondition, screen.values(dict(kept.arguments), precondition)
+        kept, kept_stated = screen.kept(decision), screen.kept_json(stated)
+        values = screen.values(dict(kept.arguments), kept_stated)
+        return self._approvals.question(decision, kept, stated, kept_stated, values)
 
     def _call(self, screen: Screen, tool: str, arguments: Mapping[str, Json], wait_s: float) -> Outcome:
         session = screen.session
@@ -283,8 +280,7 @@ class Gate:
     def _use_approval(self, screen: Screen, item_id: str, code: ToolCode, decision: Decision) -> Decision:
         """Outside any transaction: the use is journaled, and the journal writes through its own connection."""
         try:
-            kept, stated, values = self._bound(screen, code, decision)
-            self._approvals.consume(item_id, kept, stated, values)
+            self._approvals.consume(item_id, self._question(screen, code, decision))
         except Refused as problem:
             return denial(decision, problem.reason, problem.message)
         return replace(decision, approval_id=item_id)
@@ -333,12 +329,13 @@ class Gate:
         try:
             self._parts.ledger.settle(reserved, {})
             after = images(self.paths, self._parts.blobs, tuple(before)) if before else {}
+            readers = None if error else code.read_by(decision.arguments)
             with self.sessions.lock(session):
                 provenance = self.sessions.history(session).provenance
                 if error:
                     provenance.failed(code.spec, f"action {action}", decision.arguments)
                 else:
-                    provenance.seen(code.spec, result, f"action {action}", decision.arguments)
+                    provenance.seen(code.spec, result, f"action {action}", decision.arguments, readers)
             kept = str(screen.kept_json(error))
             undo = screen.kept_json(self._undo(decision, result)) if not error else None
             self._recorder.result(

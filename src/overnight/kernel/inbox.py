@@ -120,6 +120,15 @@ class Inbox:
             if kind in (None, item.kind) and tenant in (None, item.tenant) and self._state(item) == "pending"
         ]
 
+    def unused(self, kind: Kind, agent: str, tenant: str) -> list[Item]:
+        """What an agent asked, in any session, that is neither used up nor expired; oldest first."""
+        rows = self._database.rows(
+            f"SELECT {COLUMNS} FROM inbox_items WHERE kind = ? AND agent = ? AND tenant = ? AND used_at IS NULL"
+            " AND (expires_at IS NULL OR expires_at > ?) ORDER BY created_at, id",
+            (kind, agent, tenant, time.time()),
+        )
+        return [from_row(row) for row in rows]
+
     def state(self, item_id: str) -> State:
         """How it stands.
 

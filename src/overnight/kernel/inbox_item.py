@@ -17,6 +17,9 @@ State = Literal["pending", "approved", "denied", "expired", "used"]
 VALUES = "values"
 """Key of `Item.bound`: placeholders in the question, each with the keyed hash of what it stands for."""
 
+CALL, SEAL = "call", "seal"
+"""Keys of `Item.bound`: keyed hashes of the call with real values, and of everything that is shown."""
+
 _HASH = re.compile(r"[0-9a-f]{64}")
 
 COLUMNS = (
@@ -79,16 +82,20 @@ class Item:
         """For people: every line, with whatever acts or hides in a terminal spelt out.
 
         Args:
-            revealed: what placeholders in it stand for; see `Vaults.reveal`.
+            revealed: what placeholders in it stand for, shown in brackets in their place; see `Vaults.reveal`.
         """
         lines = [f"{visible(self.id)}  {self.kind}: {visible(self.title, limit=300)}"]
         for part in (self.bound, self.context):
             for key, value in part.items():
-                if key != VALUES:
+                if key not in (VALUES, CALL, SEAL):
                     lines += _lines(visible(key), value, "  ")
-        if revealed:
-            lines += ["  a yes reveals to the tool:", *(f"    {name} is {said}" for name, said in revealed.items())]
-        return "\n".join(lines)
+        text = "\n".join(lines)
+        if not revealed:
+            return text
+        for name, said in revealed.items():
+            text = text.replace(name, f"[{said}]")
+        told = [f"    {name} is {said}" for name, said in revealed.items()]
+        return "\n".join([text, "  in brackets is what was masked; a yes reveals it to the tool:", *told])
 
 
 @dataclass(frozen=True, slots=True)

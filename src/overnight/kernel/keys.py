@@ -72,7 +72,7 @@ def read_private(path: Path) -> bytes:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except FileNotFoundError:
-        raise Missing(f"there is no {path}", hint="run `overnight init` at a terminal") from None
+        raise Missing(f"there is no {path}", hint="restore it from a backup") from None
     except OSError as problem:
         raise StoreError(f"cannot read {path}: {problem.strerror}", hint="check its owner and mode") from problem
     with os.fdopen(descriptor, "rb") as file:

@@ -113,10 +113,9 @@ class Simulation:
         needed = 2 if spec.effect == "destructive" and self.policy.destructive_quorum else 1
         screen = Screen(self.parts.vaults, session, self.policy.hiding.of(principal), threading.RLock(), spec, proposed)
         kept = screen.kept(decision)
-        values = screen.values(dict(kept.arguments))
-        item = Approvals(self.parts.inbox).ask(
-            session, spec, kept, reason="overnight gate check", values=values, needed=needed
-        )
+        approvals = Approvals(self.parts.inbox, self.parts.vaults)
+        question = approvals.question(decision, kept, None, None, screen.values(dict(kept.arguments)))
+        item = approvals.ask(session, spec, question, reason="overnight gate check", needed=needed)
         return replace(decision, approval_id=item.id)
 
     def explain(

@@ -75,6 +75,10 @@ class Vaults:
             )
         self._saved[owner.session] = len(veil.vault)
 
+    def digest(self, value: Json) -> str:
+        """A keyed hash of any value: it binds, and tells nothing to who has not the key."""
+        return hmac.new(self._key, canonical_json(value), hashlib.sha256).hexdigest()
+
     def names(self, veil: Veil, *kept: Json) -> dict[str, Json]:
         """A keyed hash of each value behind the placeholders in `kept`: it binds a yes and tells nothing."""
         return {name: self._name(veil.vault.owner, entry) for name, entry in veil.entries(*kept).items()}

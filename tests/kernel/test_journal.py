@@ -354,3 +354,23 @@ def test_there_is_no_entry_past_the_end(journal: Journal) -> None:
     with pytest.raises(NotFound, match="no entry 99"):
         journal.entry(99)
     assert journal.of_action("act_none") == []
+
+
+def test_opening_while_others_append_sees_no_tail_cut_off(tmp_path: Path, config: Path) -> None:
+    script = f"""
+from pathlib import Path
+from overnight.kernel.journal import Draft, Journal
+from overnight.store.database import Database
+journal = Journal.open(Database(Path({str(tmp_path / "data" / "workspace.db")!r})))
+for number in range(400):
+    journal.append(Draft("note", {{"text": str(number)}}))
+journal.close()
+"""
+    children = [subprocess.Popen([sys.executable, "-c", script]) for _ in range(2)]
+    opened = 0
+    while any(child.poll() is None for child in children) or opened < 5:
+        database = Database(tmp_path / "data" / "workspace.db")
+        Journal.open(database).close()
+        database.close()
+        opened += 1
+    assert [child.wait() for child in children] == [0, 0]

@@ -80,6 +80,10 @@ class Journal(JournalReader):
         self.id = position.journal
         self._outside = OutsideHead(folder, self.id, database.path)
         left = self._outside.read()
+        if left is not None and left.size > position.tree.size:
+            # Another process may have added entries since: what is outside only ever follows the database.
+            with database.transaction():
+                self._position = position = self._newest() or position
         if left is not None and (left.size > position.tree.size or not left.signed_by(key.public)):
             raise StoreError(
                 f"the journal ends at entry {position.tree.size}, but {left.size} were signed: its tail was cut off",

@@ -20,6 +20,8 @@ def report(name: str | None, folder: Path | None, as_json: bool) -> None:
     """What RUN found, the newest by default: a self-contained page, a chart, and the numbers."""
     workspace = opened(folder)
     result = write_report(workspace.record, workspace.folder, workspace.state, name)
+    if result["path"] is None:
+        click.echo(f"note: the page was not written: {workspace.state} is read-only", err=True)
     if as_json:
         print_json(result)
     else:

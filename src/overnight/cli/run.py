@@ -1,5 +1,6 @@
 """`overnight run` and `overnight resume`."""
 
+import os
 import signal
 import sys
 import threading
@@ -110,17 +111,24 @@ def resume(name: str | None, folder: Path | None, as_json: bool) -> None:
 
 @contextmanager
 def _stoppable() -> Iterator[threading.Event]:
-    """The first Ctrl-C, SIGTERM or hang-up asks the run to stop; a second Ctrl-C ends the process as usual."""
+    """The first Ctrl-C, SIGTERM or hang-up asks the run to stop; a second Ctrl-C ends the process at once."""
     stop = threading.Event()
 
     def ask(number: int, _: object) -> None:
         if stop.is_set() and number == signal.SIGINT:
             raise KeyboardInterrupt
-        stop.set()
+        if not stop.is_set():
+            stop.set()
+            # A handler may come in the midst of other output, which buffered writing does not bear.
+            os.write(2, b"\nstopping: what has been measured is being recorded; Ctrl-C again ends at once\n")
 
     before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     try:
         yield stop
+    except KeyboardInterrupt:
+        click.echo("ended at once: what is recorded stays, what was being measured is measured again", err=True)
+        click.echo("go on with: overnight resume", err=True)
+        sys.exit(130)
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

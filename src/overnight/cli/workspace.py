@@ -29,7 +29,7 @@ def init(directory: Path | None, as_json: bool) -> None:
 @click.command()
 @as_json
 def doctor(as_json: bool) -> None:
-    """Try what this machine can do: isolation, limits, git. Exit code 4 if no isolation can be had."""
+    """Try what this machine can do: isolation, limits, Python, git. Exit code 4 if no run can work here as it is."""
     from overnight.workspace.doctor import examine
 
     health = examine()
@@ -42,7 +42,7 @@ def doctor(as_json: bool) -> None:
             if check.fix:
                 click.echo(f"to mend {check.name}: {check.fix}")
         click.echo(f"grade {health.grade}: {health.meaning}")
-    if health.sandbox is None:
+    if not health.ready:
         sys.exit(4)
 
 

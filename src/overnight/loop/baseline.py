@@ -9,6 +9,7 @@ from overnight.loop.experiment import Experiment, Measurement, Role
 from overnight.loop.history import now
 from overnight.loop.measured import Measured
 from overnight.loop.night import Night
+from overnight.loop.programs import lacking
 
 Make = Callable[[int, Role, str, int | None, int, Measured, Mapping[str, Any]], Measurement]
 
@@ -45,7 +46,7 @@ def measure_baseline(
                     raise ArenaError(
                         f"the baseline cannot be measured ({measured.outcome}): "
                         f"{measured.scorer_error or measured.error or 'no output'}".strip(),
-                        hint=f"mend it, then see `overnight arena check {night.arena.folder}`",
+                        hint=lacking(night.arena) or f"mend it, then see `overnight arena check {night.arena.folder}`",
                     )
         if night.stop.is_set():
             return None

@@ -17,6 +17,7 @@ from overnight.loop.knobs import find_all_knobs
 from overnight.loop.measured import Measured
 from overnight.loop.night import judge_settings
 from overnight.loop.place import Isolation
+from overnight.loop.programs import lacking
 from overnight.loop.start import check_files, share_cpus
 from overnight.sandbox import open_sandbox
 from overnight.store.git import Files, Repository
@@ -171,6 +172,8 @@ def _judge_measurements(arena: Arena, measured: Sequence[Measured], problems: li
             problems.append(
                 f"an evaluation of the baseline ended as {item.outcome}: {said[-600:] or 'it said nothing'}"
             )
+            if (todo := lacking(arena)) and todo not in problems:
+                problems.append(todo)
     longest = max(item.seconds for item in measured)
     if longest > 0.8 * arena.timeout_s:
         advice.append(f"an evaluation took {longest:.2f} s of the {arena.timeout_s:g} s allowed; raise `timeout`")

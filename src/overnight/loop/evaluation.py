@@ -17,6 +17,7 @@ from overnight.loop.arena import Paths
 from overnight.loop.commands import arguments
 from overnight.loop.experiment import Outcome
 from overnight.loop.measured import INSIDE, Measured
+from overnight.loop.programs import search_path
 from overnight.sandbox import Command, Finished, Limits, Mount
 from overnight.store.git import Files
 from overnight.store.git_checkout import checkout
@@ -53,7 +54,7 @@ class Evaluation:
         self.memory_bytes = 0
         threads = str(len(self.cpus) if self.cpus else os.cpu_count() or 1)
         self.environment = {
-            "PATH": f"{evaluator.environment.bin}:/usr/local/bin:/usr/bin:/bin",
+            "PATH": search_path(evaluator.environment.bin),
             "HOME": "/tmp" if self.remaps else str(place),
             "LANG": "C.UTF-8",
             "PYTHONHASHSEED": "0",

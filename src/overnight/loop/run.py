@@ -5,7 +5,6 @@ run on the slots of the engine; both only hand results back. Whatever is interru
 """
 
 import heapq
-import re
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -23,6 +22,7 @@ from overnight.loop.measured import Measured
 from overnight.loop.night import Night
 from overnight.loop.progress import Progress, count
 from overnight.loop.proposals import Thinking, Thought, make_attempt, objection
+from overnight.loop.telling import telling_line
 
 TICK_S = 0.5
 HEARTBEAT_S = 5.0
@@ -248,7 +248,7 @@ class Loop:
         for command, item in zip(self.night.arena.front.checks, done.results, strict=False):
             if item.outcome != "ok":
                 self._end(
-                    attempt, "rejected", f"better, but a check failed: {command}: {_telling_line(item.error)}", verdict
+                    attempt, "rejected", f"better, but a check failed: {command}: {telling_line(item.error)}", verdict
                 )
                 return
         if attempt.champion_tree != self.night.champion_tree:  # another was kept while the checks ran
@@ -277,7 +277,7 @@ class Loop:
         if measured and measured[-1].error:
             detail["error"] = measured[-1].error
         if measured and measured[-1].scorer_error:  # the reason quotes the scorer, whose words no author may read
-            detail["told"] = _telling_line(measured[-1].error) or f"no usable {night.arena.metric} came of it"
+            detail["told"] = telling_line(measured[-1].error) or f"no usable {night.arena.metric} came of it"
         detail["runs"] = len(values)
         detail["memory_bytes"] = attempt.memory_bytes
         self._attempts.pop(attempt.n, None)
@@ -385,13 +385,4 @@ class Loop:
 
 def _why_failed(failed: Measured | Measurement) -> tuple[Status, str]:
     status: Status = "crash" if failed.outcome == "ok" else failed.outcome
-    return status, _telling_line(failed.scorer_error or failed.error) or f"the evaluation ended as {failed.outcome}"
-
-
-def _telling_line(text: str) -> str:
-    """The most telling line of an error: the exception at its end, else the first."""
-    lines = [line.strip() for line in text.strip().splitlines() if line.strip()]
-    if not lines:
-        return ""
-    told = lines[-1] if re.match(r"[\w.]*(Error|Exception|Exit|Interrupt)\b", lines[-1]) else lines[0]
-    return told[:300]
+    return status, telling_line(failed.scorer_error or failed.error) or f"the evaluation ended as {failed.outcome}"

@@ -5,6 +5,7 @@ noisy is it, what must not get worse. The answers become front matter where a ke
 authors read everywhere else. Where nobody measures yet, the scorer that is written fails loudly until it is filled in.
 """
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -118,6 +119,11 @@ def scaffold(folder: Path, template: str, answers: Mapping[str, str]) -> list[Pa
     # What an answer hides would act in the files it is woven into, or keep them from being read.
     given = {key: visible(answers.get(key, "").strip(), lines=True) or (taken[key].default or "") for key in taken}
     files = _from_goal(folder, given) if template == GOAL else _from_template(folder, template, given)
+    if ".." in folder.parts:
+        raise UsageError(
+            f"{folder} leads back up by `..`, so it is not clear where the arena would be",
+            hint=f"name the folder itself: {Path(os.path.normpath(folder))}",
+        )
     parse(folder, files[PROGRAM].decode())
     for name in files:
         if (folder / name).exists() or (folder / name).is_symlink():

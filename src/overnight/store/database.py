@@ -1,6 +1,7 @@
 """The workspace's database: plain sqlite3, write-ahead logging, numbered migrations, portable statements."""
 
 import contextlib
+import os
 import sqlite3
 import threading
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,7 +19,7 @@ class Database:
 
     Every thread gets its own connection. Reads see the last committed state; `transaction` takes the write lock at
     its start, so what is read inside stays true until it ends, and nests by joining the outer one. All failures are
-    `DatabaseError`.
+    `DatabaseError`. In a read-only folder everything can be read and nothing written.
     """
 
     def __init__(self, path: Path) -> None:
@@ -91,12 +92,8 @@ class Database:
     def _connection(self) -> sqlite3.Connection:
         connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
         if connection is None:
-            # Each thread uses only its own; `close` is the one call from elsewhere.
-            connection = sqlite3.connect(
-                self.path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False, cached_statements=256
-            )
+            connection = self._open()
             connection.row_factory = sqlite3.Row
-            connection.execute("PRAGMA journal_mode = WAL")
             # NORMAL survives kill -9 whole; a power cut may lose the last commits, which `repair` takes from git.
             connection.execute("PRAGMA synchronous = NORMAL")
             connection.execute("PRAGMA foreign_keys = ON")
@@ -104,6 +101,32 @@ class Database:
             with self._lock:
                 self._connections.append(connection)
         return connection
+
+    def _open(self) -> sqlite3.Connection:
+        """A connection that writes; where the folder is read-only, one that reads what is there."""
+        uri = self.path.absolute().as_uri()
+        connection = self._connect(f"{uri}?mode=rwc")
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError:
+            connection.close()
+            if not self.path.is_file() or os.access(self.path.parent, os.W_OK):
+                raise
+            # Nobody can write here, so nothing changes while it is read. What stands in a log alone needs the log.
+            log = self.path.with_name(f"{self.path.name}-wal")
+            return self._connect(f"{uri}?{'mode=ro' if log.exists() and log.stat().st_size else 'immutable=1'}")
+        return connection
+
+    def _connect(self, uri: str) -> sqlite3.Connection:
+        # Each thread uses only its own; `close` is the one call from elsewhere.
+        return sqlite3.connect(
+            uri,
+            timeout=BUSY_TIMEOUT_S,
+            isolation_level=None,
+            check_same_thread=False,
+            cached_statements=256,
+            uri=True,
+        )
 
     @contextlib.contextmanager
     def _translated(self) -> Iterator[None]:

@@ -3,10 +3,13 @@
 import os
 import shutil
 import subprocess
-import sys
 from dataclasses import dataclass
 
-from overnight.sandbox import Check, SandboxName, probe
+from overnight.loop.measured import Environment
+from overnight.loop.programs import advice, search_path
+from overnight.sandbox import Check, Command, Limits, SandboxName, open_sandbox, probe
+
+_NEEDED = frozenset({"python", "arenas", "git"})
 
 _MEANINGS = {
     "A": "experiments are isolated and limited; leave it working",
@@ -19,21 +22,59 @@ _MEANINGS = {
 
 @dataclass(frozen=True)
 class Health:
-    """The result: every check, the grade from A to F with its meaning, and the sandbox that `auto` gives."""
+    """The result.
+
+    Attributes:
+        checks: every one.
+        grade: from A to F; F also where git or Python is not fit for experiments.
+        meaning: of the grade.
+        sandbox: that `auto` gives; None if there is none.
+        ready: whether runs can work here.
+    """
 
     checks: tuple[Check, ...]
     grade: str
     meaning: str
     sandbox: SandboxName | None
+    ready: bool
 
 
 def examine() -> Health:
-    """Probe isolation, git and Python."""
+    """Probe isolation, Python as experiments find it, and git."""
     report = probe()
-    python = Check("python", True, f"{sys.version.split()[0]} at {sys.executable}")
     cores = Check("cores", True, f"{len(os.sched_getaffinity(0))} for evaluations")
-    checks = (*report.checks, _git(), python, cores)
-    return Health(checks, report.grade, _MEANINGS[report.grade], report.sandbox)
+    checks = (*report.checks, _arenas(report.sandbox), _git(), cores)
+    lacking = [check.name for check in checks if check.name in _NEEDED and not check.ok]
+    grade, meaning = report.grade, _MEANINGS[report.grade]
+    if report.sandbox is not None and lacking:
+        grade, meaning = (
+            "F",
+            f"experiments can be isolated, but none can work before this is mended: {', '.join(lacking)}",
+        )
+    return Health(checks, grade, meaning, report.sandbox, report.sandbox is not None and not lacking)
+
+
+def _arenas(sandbox: SandboxName | None) -> Check:
+    """Arenas say `python evaluate.py`: what experiments find under that name."""
+    path = search_path(Environment.own().bin)
+    if sandbox is None:
+        found = shutil.which("python", path=path)
+        return Check(
+            "arenas", found is not None, f"`python` is {found or 'not there'}", "" if found else advice("python", path)
+        )
+    opened = open_sandbox(sandbox)
+    try:
+        said = "import sys; print(sys.version.split()[0], sys.executable)"
+        done = opened.run(Command(("python", "-I", "-c", said), "/usr", {"PATH": path}, (), Limits(wall_s=20)))
+    finally:
+        opened.close()
+    if not done.ok:
+        words = done.stderr.decode(errors="replace").strip()
+        return Check(
+            "arenas", False, f"`python` in experiments: {done.describe()} {words}"[:300], advice("python", path)
+        )
+    version, _, place = done.stdout.decode(errors="replace").strip().partition(" ")
+    return Check("arenas", True, f"`python` in experiments is {version} at {place}")
 
 
 def _git() -> Check:

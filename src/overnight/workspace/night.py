@@ -37,6 +37,7 @@ def run(
         IsolationMissing: no sandbox can be had.
     """
     workspace = workspace or Workspace.of_arena(arenas.load(folder).folder)
+    _check_model_options(options, workspace)
     chosen = check_run_name(name) if name else run_name()
     place = workspace.place()
     sweep(place)
@@ -96,6 +97,28 @@ def resume(
         opened.close()
         grounds.close()
     return report(workspace, name)
+
+
+def _check_model_options(options: Options, workspace: Workspace) -> None:
+    """A flag that nothing would heed is a mistake: whoever sets a budget believes that it holds.
+
+    Raises:
+        UsageError: there is one.
+    """
+    if "model" in options.authors and "model" not in workspace.resolved.settings.authors:
+        return
+    authors = ", ".join(options.authors)
+    if options.budget_usd is not None:
+        raise UsageError(
+            f"--budget would hold nothing: no author of this run ({authors}) asks a model through the gateway",
+            hint="add --author model --model NAME; a program's own calls are held by a key:"
+            " overnight gateway key new NAME --budget USD",
+        )
+    if options.model is not None:
+        raise UsageError(
+            f"--model {options.model} would be asked by nobody: the authors of this run are {authors}",
+            hint=f"write --author {','.join([*options.authors, 'model'])}",
+        )
 
 
 def report(workspace: Workspace, name: str | None) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """A workspace: a folder whose state lies in its `.overnight/`, and the doors to what is recorded there."""
 
+import contextlib
 import dataclasses
 import os
 import secrets
@@ -7,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from overnight.core.errors import NotFound, UsageError
+from overnight.core.errors import NotFound, StoreError, UsageError
 from overnight.loop.place import Place
 from overnight.loop.record import Record
 from overnight.store.blobs import Blobs
@@ -113,7 +114,8 @@ class Workspace:
         database = Database(self.state / "overnight.db")
         ignore = self.state / ".gitignore"
         if not ignore.exists():
-            ignore.write_text("*\n")
+            with contextlib.suppress(OSError):  # a workspace that can only be read
+                ignore.write_text("*\n")
         return database
 
     @cached_property
@@ -127,7 +129,16 @@ class Workspace:
         return Blobs(self.state / "blobs")
 
     def place(self) -> Place:
-        """What a run of the loop needs to know of it."""
+        """What a run of the loop needs to know of it.
+
+        Raises:
+            StoreError: nothing can be written there.
+        """
+        if self.state.is_dir() and not os.access(self.state, os.W_OK):
+            raise StoreError(
+                f"{self.state} cannot be written, and a run keeps its record there",
+                hint="make it writable for you, or copy the workspace; `status`, `log` and `report` work as it is",
+            )
         recent.remember(self.folder)
         return Place(self.folder, self.state, self.database, self._key(), self.resolved.settings.authors)
 

@@ -19,12 +19,15 @@ from overnight.loop.authors.base import Brief, Proposal
 from overnight.loop.authors.settings import CommandSettings
 from overnight.loop.commands import arguments
 from overnight.loop.measured import INSIDE, Environment
+from overnight.loop.programs import advice, search_path
+from overnight.loop.telling import telling_line
 from overnight.sandbox import Command, Finished, Limits, Mount, Sandbox
 from overnight.store.git_checkout import remove
 
 CONTEXT = "/overnight"
 RECENT = 40
 _HYPOTHESIS_CHARACTERS = 2000
+_SAID_CHARACTERS = 1000
 
 
 class CommandAuthor:
@@ -99,7 +102,7 @@ class CommandAuthor:
                 argv=arguments(settings.command, {}),
                 cwd=inside,
                 env={
-                    "PATH": f"{self._environment.bin}:/usr/local/bin:/usr/bin:/bin",
+                    "PATH": search_path(self._environment.bin),
                     "HOME": "/tmp",
                     "LANG": "C.UTF-8",
                     **{name: os.environ[name] for name in settings.environment if name in os.environ},
@@ -132,8 +135,13 @@ class CommandAuthor:
         elif done.killed == "wall":
             problem, status = f"the author was killed after {self._settings.timeout:g} s", "timeout"
         elif not done.ok:
-            said = (done.stderr or done.stdout).decode("utf-8", "replace").strip()[-500:]
-            problem = f"the author failed ({done.describe()}): {said}"
+            said = (done.stderr or done.stdout).decode("utf-8", "replace").strip()
+            what = telling_line(said) or "it said nothing"
+            problem = f"the author failed ({done.describe()}): {what}"
+            if done.exit_code == 127:
+                problem += f"; {advice(arguments(self._settings.command, {})[0], search_path(self._environment.bin))}"
+            if said not in ("", what):
+                notes.append(f"the end of what it said: {said[-_SAID_CHARACTERS:]}")
         return Proposal(
             change.files,
             hypothesis or f"{self.name} changed {', '.join(sorted(change.files)[:3]) or 'nothing'}",

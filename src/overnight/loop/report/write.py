@@ -1,5 +1,6 @@
 """Writing a run's page and chart where they can be found again."""
 
+import errno
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ from overnight.store.git import Repository
 
 def write_report(record: Record, workspace: Path, state: Path, run: str | None = None) -> dict[str, Any]:
     """Write `report.html` and `chart.svg` of a run, the newest by default; the report object, `path` included.
+
+    Where nothing can be written, `path` and `chart` are None.
 
     Raises:
         NotFound: there is no such run.
@@ -38,7 +41,10 @@ def write_report(record: Record, workspace: Path, state: Path, run: str | None =
         path.write_text(text, "utf-8")
         (folder / "chart.svg").write_text(chart, "utf-8")
     except OSError as problem:
-        raise StoreError(f"cannot write the report to {folder}: {problem.strerror}") from problem
+        if problem.errno not in (errno.EROFS, errno.EACCES):
+            raise StoreError(f"cannot write the report to {folder}: {problem.strerror}") from problem
+        # A workspace that can only be read still has its numbers.
+        result.update(path=None, chart=None)
     return result
 
 

@@ -1,6 +1,6 @@
-"""Tier-1 routing on 320 labelled prompts: how often it is right when it answers, how often it abstains, what it costs.
+"""Tier-1 routing on labelled prompts: how often it is right when it answers, how often it abstains, what it costs.
 
-Prompts and who wrote them: benchmarks/routing/README.md. Intervals are Wilson's, 95 %. CPU is process time for one
+Two sets, and who wrote them: benchmarks/routing/README.md. Intervals are Wilson's, 95 %. CPU is process time for one
 prompt, the best and the worst of five passes over all prompts.
 """
 
@@ -17,32 +17,36 @@ from overnight.models.classify import EmbeddedClassifier
 from overnight.models.rules import NoFacts, Situation, answer
 from overnight.models.tiers import LABELS
 
-PROMPTS = Path(__file__).with_name("routing") / "prompts.tsv"
+FOLDER = Path(__file__).with_name("routing")
+SETS = {"strangers": "somebody who has not seen rules or code", "prompts": "the router's author, before the rules"}
 PASSES = 5
 
 
 def main() -> None:
-    lines = [line.split("\t") for line in PROMPTS.read_text("utf-8").splitlines() if line]
     started = time.process_time()
     classifier = EmbeddedClassifier()
     load_s = time.process_time() - started
-    found = [classifier.classify(prompt) for _, prompt in lines]
-    right = sum(item.label == label for item, (label, _) in zip(found, lines, strict=True))
-    answered = sum(item.label is not None for item in found)
-    likeliest = sum(item.scores[0][0] == label for item, (label, _) in zip(found, lines, strict=True))
+    found = {name: {"written_by": author, **measure(name, classifier)} for name, author in SETS.items()}
+    print(json.dumps({"benchmark": "routing", "load_cpu_ms": round(load_s * 1000, 1), **found}))
+
+
+def measure(name: str, classifier: EmbeddedClassifier) -> dict[str, Any]:
+    """How the router does on one set; its mistakes go to stderr."""
+    lines = [line.split("\t") for line in (FOLDER / f"{name}.tsv").read_text("utf-8").splitlines() if line]
+    found = [(label, classifier.classify(prompt)) for label, prompt in lines]
+    right = sum(item.label == label for label, item in found)
+    answered = sum(item.label is not None for _, item in found)
     each: dict[str, Any] = {}
     for kind in LABELS:
-        mine = [item for item, (label, _) in zip(found, lines, strict=True) if label == kind]
+        mine = [item for label, item in found if label == kind]
         each[kind] = {
             "answered": sum(item.label is not None for item in mine),
             "right": sum(item.label == kind for item in mine),
             "of": len(mine),
         }
-    mistakes = Counter(
-        (label, item.label) for item, (label, _) in zip(found, lines, strict=True) if item.label not in (None, label)
-    )
+    mistakes = Counter((label, item.label) for label, item in found if item.label not in (None, label))
     for (wanted, said), count in mistakes.most_common(12):
-        print(f"{count} x {wanted} taken for {said}", file=sys.stderr)
+        print(f"{name}: {count} x {wanted} taken for {said}", file=sys.stderr)
     situation = Situation(datetime.datetime(2026, 11, 30, 12, 0), NoFacts())
     passes, rule_passes = [], []
     for _ in range(PASSES):
@@ -53,24 +57,18 @@ def main() -> None:
         started = time.process_time()
         by_rules = sum(answer(prompt, situation) is not None for _, prompt in lines)
         rule_passes.append((time.process_time() - started) / len(lines) * 1000)
-    print(
-        json.dumps(
-            {
-                "prompts": len(lines),
-                "labels": len(LABELS),
-                "right_when_answered": round(right / answered, 4),
-                "right_when_answered_95": wilson(right, answered),
-                "abstained": round(1 - answered / len(lines), 4),
-                "right_without_abstaining": round(likeliest / len(lines), 4),
-                "cpu_ms": {"best": round(min(passes), 4), "worst": round(max(passes), 4)},
-                "load_cpu_ms": round(load_s * 1000, 1),
-                "tier0_answered": round(by_rules / len(lines), 4),
-                "tier0_cpu_ms": {"best": round(min(rule_passes), 4), "worst": round(max(rule_passes), 4)},
-                "by_label": each,
-                "written_by": "the router's author, before the rules and the training prompts",
-            }
-        )
-    )
+    return {
+        "prompts": len(lines),
+        "labels": len(LABELS),
+        "right_when_answered": round(right / answered, 4),
+        "right_when_answered_95": wilson(right, answered),
+        "abstained": round(1 - answered / len(lines), 4),
+        "right_without_abstaining": round(sum(item.scores[0][0] == label for label, item in found) / len(lines), 4),
+        "cpu_ms": {"best": round(min(passes), 4), "worst": round(max(passes), 4)},
+        "tier0_answered": round(by_rules / len(lines), 4),
+        "tier0_cpu_ms": {"best": round(min(rule_passes), 4), "worst": round(max(rule_passes), 4)},
+        "by_label": each,
+    }
 
 
 def wilson(right: int, of: int) -> list[float]:

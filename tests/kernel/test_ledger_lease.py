@@ -376,3 +376,19 @@ def test_after_a_power_cut_or_without_its_book_a_lease_stays_spent(database: Dat
         os.unlink(book)
     Leases(database, clock=here).close()
     assert used(database, limits, here) == [66]
+
+
+def test_a_book_without_leases_is_swept_once_nobody_has_it(database: Database) -> None:
+    living = Leases(database)
+    code = "import os, sys\nfrom pathlib import Path\nfrom overnight.kernel.ledger_lease import Leases\n"
+    code += (
+        "from overnight.store.database import Database\nLeases(Database(Path(sys.argv[1])))\nos.kill(os.getpid(), 9)"
+    )
+    subprocess.run([sys.executable, "-c", code, str(database.path)], check=False)
+    assert len(books(database)) == 2
+    for book in books(database):
+        os.utime(book, (0, 0))
+    Leases(database).close()
+    assert len(books(database)) == 1
+    living.close()
+    assert books(database) == []

@@ -2,14 +2,17 @@
 
 import json
 import threading
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from overnight.kernel.ledger import Ledger
 from overnight.kernel.limits import Limit
 from overnight.models.settings import PriceSettings, ProviderSettings
 from overnight.testing import RunningGateway, ScriptedModels, fail, say
@@ -213,3 +216,37 @@ def test_a_conversation_kept_by_the_provider_is_counted_at_its_longest(gateway: 
     path, body = BODIES["responses"]
     asked = {**body, "model": "author", "previous_response_id": "resp_1"}
     assert post(gateway, gateway.key(), path, asked)[0] == 429
+
+
+def test_what_a_gateway_leases_is_soon_back_in_the_accounts(gateway: RunningGateway, models: ScriptedModels) -> None:
+    """Two gateways on one workspace, and reports: each finds what the others don't use."""
+    limits = (Limit("calls", 1000), Limit("tokens", 1e6, "minute"))
+    gateway.set(limits=limits)
+    models.otherwise = lambda _: say("x", input_tokens=7, output_tokens=3)
+    path, body = BODIES["chat"]
+    key, ledger = gateway.key(), Ledger(gateway.store.database, limits)
+    for _ in range(3):
+        assert post(gateway, key, path, {**body, "model": "author"})[0] == 200
+    end = time.monotonic() + 5
+    while [use.used for use in ledger.usage()] != [3, 30]:
+        assert time.monotonic() < end, ledger.usage()
+        time.sleep(0.02)
+    gateway.stop()
+    assert [use.used for use in ledger.usage()] == [3, 30]
+
+
+def test_two_gateways_on_one_budget_overshoot_by_nothing(models: ScriptedModels, tmp_path: Path) -> None:
+    models.otherwise = lambda _: say("x", output_tokens=1000)
+    with RunningGateway(tmp_path, models) as one, RunningGateway(tmp_path, models) as two:
+        for gateway in (one, two):
+            gateway.change("author", price=DEAR)
+            gateway.set(limits=(Limit("usd", 40_999.0),))
+        key, (path, body) = one.key(), BODIES["chat"]
+        with ThreadPoolExecutor(24) as pool:
+            asked = [pool.submit(post, (one, two)[n % 2], key, path, {**body, "model": "author"}) for n in range(96)]
+            admitted = [future.result()[0] for future in asked].count(200)
+        assert admitted <= 40 and one.spent_usd == 1000.0 * admitted
+        # What one of them could not have while the other had it leased, it can have now.
+        time.sleep(0.3)
+        rest = [post((one, two)[n % 2], key, path, {**body, "model": "author"})[0] for n in range(44 - admitted)]
+        assert rest == [200] * (40 - admitted) + [429] * 4

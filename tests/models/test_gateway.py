@@ -18,6 +18,8 @@ from typing import Any
 
 import pytest
 
+from overnight.kernel.ledger import Ledger
+from overnight.kernel.ledger_lease import Leases
 from overnight.kernel.limits import Limit
 from overnight.models.settings import ProviderSettings, TenantSettings
 from overnight.store.database import Database
@@ -300,8 +302,9 @@ def test_kill_9_loses_no_settled_call(models: ScriptedModels, tmp_path: Path) ->
     workspace = tmp_path / "workspace"
     workspace.mkdir()
     (workspace / "overnight.toml").write_text(
-        f'[providers.openai]\nkind = "openai"\nbase_url = "{models.url}/v1"\nfree = true\n'
-        '[models.author]\nprovider = "openai"\nmodel = "gpt-x"\n'
+        f'[providers.openai]\nkind = "openai"\nbase_url = "{models.url}/v1"\n'
+        '[models.author]\nprovider = "openai"\nmodel = "gpt-x"\nprice = { input = 1.0, output = 1.0 }\n'
+        '[[gateway.limits]]\nunit = "calls"\namount = 1e6\nwindow = "day"\n[[gateway.limits]]\nunit = "usd"\namount = 1e3\n'
     )
     from overnight.models.gateway_keys import Keys
 
@@ -344,6 +347,15 @@ def test_kill_9_loses_no_settled_call(models: ScriptedModels, tmp_path: Path) ->
     for row in database.rows("SELECT attributes FROM spans WHERE kind = 'client'"):
         name = json.loads(row["attributes"])[names.OUTPUT]
         assert database.row("SELECT 1 FROM trace_bodies WHERE hash = ?", (name,)) is not None
+    ledger = Ledger(database, [Limit("calls", 1e6, "day"), Limit("usd", 1e3)])
+    leased = [use.used for use in ledger.usage()]
+    Leases(database).close()
+    calls, usd = (use.used for use in ledger.usage())
+    recorded = database.row("SELECT COUNT(*) AS calls, SUM(cost_nano) / 1e9 AS usd FROM model_calls")
+    assert recorded is not None and leased[0] > calls and leased[1] > usd, "what was leased and not used is free again"
+    # What was running when it died stays counted in full: eight answers of 8,192 tokens at most.
+    assert recorded["calls"] <= calls <= recorded["calls"] + 8
+    assert recorded["usd"] - 1e-6 <= usd <= recorded["usd"] + 8 * 0.01
 
 
 @pytest.mark.slow

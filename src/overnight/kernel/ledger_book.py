@@ -6,9 +6,11 @@ database, so nothing is given back then: leases stay spent.
 """
 
 import contextlib
+import fcntl
 import mmap
 import os
 import secrets
+import time
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +20,7 @@ from overnight.kernel.ledger_owner import alive
 
 PLACES: Final = 16_384
 _BYTES: Final = 8 * PLACES
+_YOUNG_S: Final = 60.0
 
 
 class Book:
@@ -34,6 +37,8 @@ class Book:
         try:
             descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             try:
+                # Locked for as long as it is mapped: the mapping keeps a copy of the descriptor.
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
                 os.posix_fallocate(descriptor, 0, _BYTES)  # a full disk must not show itself as a signal later
                 self._map = mmap.mmap(descriptor, _BYTES)
             finally:
@@ -78,6 +83,23 @@ class Book:
 def path_of(database: Path, book_id: str) -> Path:
     """The file of a book."""
     return database.with_name(f"{database.name}-leases-{book_id}")
+
+
+def sweep(database: Path, known: frozenset[str]) -> None:
+    """Remove the books of dead processes that had leased nothing.
+
+    Args:
+        database: whose.
+        known: ids of books that are in it.
+    """
+    for path in database.parent.glob(f"{database.name}-leases-*"):
+        if path.name.rpartition("-")[2] in known:
+            continue
+        with contextlib.suppress(OSError), path.open("rb") as file:
+            # One that is being made isn't locked yet.
+            if time.time() - os.fstat(file.fileno()).st_mtime > _YOUNG_S:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                path.unlink()
 
 
 def reclaim(accounts: Accounts, account: str | None = None) -> bool:

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from overnight.kernel.ledger_accounts import Accounts, Amounts, Exceeded, scaled, slot_ms
-from overnight.kernel.ledger_book import reclaim
+from overnight.kernel.ledger_book import reclaim, sweep
 from overnight.kernel.ledger_clock import LedgerClock
 from overnight.kernel.ledger_pool import Lease, Pool, Pools, Wanted
 from overnight.kernel.limits import Limit, Unit
@@ -39,6 +39,8 @@ class Leases:
         self._accounts = Accounts(database, LedgerClock(database) if clock is None else clock)
         with database.transaction():
             reclaim(self._accounts)
+            books = database.rows("SELECT DISTINCT book FROM ledger_leases")
+        sweep(database.path, frozenset(row["book"] for row in books))
         self._pools = Pools(self._accounts)
         self._due: set[Pool] = set()
         self._ended: list[str] = []

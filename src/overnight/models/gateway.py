@@ -76,8 +76,10 @@ class Gateway:
         await self._server.close()
         self._upstreams.client.close()
         self._parts.shared.close()
-        await self._parts.budget.close()
-        await self._recorder.close()
+        try:
+            await self._parts.budget.close()
+        finally:
+            await self._recorder.close()
 
     async def serve(self, request: Request, reply: Reply) -> None:
         """Answer one request."""

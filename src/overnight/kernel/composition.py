@@ -97,7 +97,7 @@ class Composition:
             index += count
         if pieces > _MOST_PIECES or singles > _MOST_SINGLES or glue > _MOST_GLUE or numbers > 1:
             return None
-        if not tokens or not _OUTSIDE.fullmatch(text[end:]):
+        if pieces == glue + numbers or not _OUTSIDE.fullmatch(text[end:]):
             return None
         return Origin("system", level, "composed of your words and system values")
 

@@ -100,18 +100,23 @@ def _sent(
     found: list[Objection] = []
     to, chosen = _recipients(spec, arguments, origins, ruling, provenance)
     sources = provenance.sources
-    if provenance.told and not chosen:
+    if provenance.told and not chosen and not sources.read_in(to):
         name = next((a.name for a in spec.messages if _unasked(a, arguments, origins, ruling, provenance)), None)
         if name is not None:
             sentence = f"{name} of {spec.id} is nobody's words but the agent's, to somebody whom you did not name"
             found.append(("ask", Reason("unrequested_message", sentence)))
     if provenance.peak != "public":
-        carrying = [name for name in arguments if _carries(spec, spec.by_name[name], origins[name], ruling)]
-        hidden = sources.hidden_from(to, chosen=chosen) if carrying else None
-        if hidden is not None:
-            whom = "of which you did not speak" if chosen else "which not everybody who gets this may see"
-            sentence = f"{', '.join(carrying)} of {spec.id} may hold what was read by {hidden}, {whom}"
-            found.append(("ask", Reason("unnamed_source", sentence)))
+        carrying = [spec.by_name[n] for n in arguments if _carries(spec, spec.by_name[n], origins[n], ruling)]
+        for argument in carrying:
+            # Whom a person chose may be told what the person spoke of: in a message. A title, a place, a time only say
+            # what a call is about.
+            told = chosen and argument.kind == "message"
+            hidden = sources.hidden_from(to, chosen=told)
+            if hidden is not None:
+                why = "of which you did not speak" if told else "which not everybody who gets this may see"
+                sentence = f"{argument.name} of {spec.id} may hold what was read by {hidden}, {why}"
+                found.append(("ask", Reason("unnamed_source", sentence)))
+                break
     for key in objects_of(spec, arguments, discloses=True) if spec.objects else ():
         readers = sources.readers(key)
         if not (chosen and sources.spoke_of(key)) and not (readers is not None and to.names and to.names <= readers):
@@ -172,7 +177,7 @@ def _carries(spec: ToolSpec, argument: Argument, origin: Origin, ruling: Ruling)
     """Whether an argument may tell something that was read."""
     if origin.confidentiality == "public" or _listed(argument, ruling):
         return False
-    if argument.kind in _FREE or argument.at:
+    if argument.kind in _FREE:
         return True
     # A day and an hour that a model made up can tell a code; of a payment there are too few to matter.
     return argument.kind == "date" and origin.label == "untrusted" and spec.effect == "egress"

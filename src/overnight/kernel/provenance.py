@@ -27,6 +27,8 @@ _LONGEST_POINTED = 100_000
 _LONGEST_FACT = 80
 _NO_FACTS: Mapping[str, Origin] = {}
 _UNTOLD: frozenset[Kind] = frozenset({"number", "amount", "flag"})
+# What somebody's message may say in their name, once the person has named both; never a link, an account or an amount.
+_ASSERTED: frozenset[Kind] = frozenset({"recipient", "id", "date"})
 _PERSON = Argument("author", kind="recipient")
 
 
@@ -90,7 +92,14 @@ class Provenance:
         self.peak = peak
         return raised
 
-    def seen(self, spec: ToolSpec, result: Json, source: str, arguments: Mapping[str, Json] | None = None) -> None:
+    def seen(
+        self,
+        spec: ToolSpec,
+        result: Json,
+        source: str,
+        arguments: Mapping[str, Json] | None = None,
+        readers: frozenset[str] | None = None,
+    ) -> None:
         """Take in a tool's result, field by field.
 
         Args:
@@ -98,10 +107,11 @@ class Provenance:
             result: as the tool returned it.
             source: for people: which call this was.
             arguments: of the call; without them nobody spoke of what it read.
+            readers: who else can read what it read, if the system was asked.
         """
         name = f"{spec.id} ({source})"
         named = arguments is not None and self.speaks_of(spec, arguments)
-        self.sources.read(spec, arguments or {}, result, name, named=named)
+        self.sources.read(spec, arguments or {}, result, name, named=named, readers=readers)
         self.told = True
         if named and spec.effect == "read":
             self._point_to(spec, result)
@@ -144,7 +154,7 @@ class Provenance:
         if isinstance(value, list | tuple):
             return bool(value) and all(self._spoken(argument, item) for item in value)
         if argument.kind in PROSE:
-            return self._request.names(value) or self._authored.names(value)
+            return self._request.names(value) or self._authored.names(value, exactly=True)
         if argument.of and self.sources.spoke_of((argument.of, str(value))):
             return True
         origin = self.trace(argument, value)
@@ -213,7 +223,7 @@ class Provenance:
                         return composed
                 if argument.kind == "phrase" and " ".join(str(value).split()) in self._pointed:
                     return Origin("system", self.peak, "what you pointed to")
-            elif self._authored.tokens and argument.kind != "password" and self._authored.holds(argument, value, key):
+            elif argument.kind in _ASSERTED and self._authored.holds(argument, value, key):
                 return Origin("system", self.peak, "somebody whom you named wrote it")
         return self._untraced if self.peak == "public" else Origin("untrusted", self.peak, "not traced")
 

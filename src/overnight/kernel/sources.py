@@ -59,6 +59,7 @@ class Sources:
         self._readers: dict[ObjectKey, frozenset[str]] = {}
         self._spoken_of: set[ObjectKey] = set()
         self._mixed: set[ObjectKey] = set()
+        self._seen: set[ObjectKey] = set()
 
     @property
     def strayed(self) -> bool:
@@ -69,7 +70,16 @@ class Sources:
         """Something confidential was read and nobody knows what: nobody else may see it."""
         (self._named if named else self._other).add(frozenset(), name)
 
-    def read(self, spec: ToolSpec, arguments: Mapping[str, Json], result: Json, name: str, *, named: bool) -> None:
+    def read(
+        self,
+        spec: ToolSpec,
+        arguments: Mapping[str, Json],
+        result: Json,
+        name: str,
+        *,
+        named: bool,
+        readers: frozenset[str] | None = None,
+    ) -> None:
         """Take in a result.
 
         Args:
@@ -78,6 +88,7 @@ class Sources:
             result: as the tool returned it.
             name: for people.
             named: the person spoke of what the call asked for.
+            readers: who else can read the objects, as the system said beside the result; None if it was not asked.
         """
         if spec.effect != "read":
             # What was written into objects may hold what was read before.
@@ -90,21 +101,23 @@ class Sources:
         for audience in spec.audiences:
             for item in at(result, audience.items):
                 keys = _ids(audience, item, arguments)
-                readers = _readers(audience, item)
+                told_readers = readers if audience.readers is None else _readers(audience, item)
                 if not keys:
                     if confidential and isinstance(result, list | tuple) and audience.items == "*":
                         bucket.add(frozenset(), name)  # an item of which nothing is told
                     continue
                 told = True
+                if confidential and spec.effect == "read":
+                    self._seen.update(keys)
                 for key in keys:
-                    if readers is not None:
-                        self._readers[key] = readers
+                    if told_readers is not None:
+                        self._readers[key] = told_readers
                     if named or (spec.echoes and not self.strayed):
                         self._spoken_of.add(key)
                     if spec.echoes and self.strayed:
                         self._mixed.add(key)
-                if confidential and readers is not None:
-                    bucket.add(readers, name)
+                if confidential and told_readers is not None and audience.readers is not None:
+                    bucket.add(told_readers, name)
                 elif confidential:
                     bucket.objects.update(keys)
                     bucket.name = name
@@ -123,6 +136,10 @@ class Sources:
     def spoke_of(self, key: ObjectKey) -> bool:
         """Whether the person named the object, or it holds nothing but what they spoke of."""
         return key in self._spoken_of and key not in self._mixed
+
+    def read_in(self, to: Recipients) -> bool:
+        """Whether something is only said where the session has read what others say."""
+        return bool(to.objects) and not to.names and not to.strangers and to.objects <= self._seen
 
     def hidden_from(self, to: Recipients, *, chosen: bool) -> str | None:
         """The name of something read that one of the recipients may not see; None if they may see all of it.

@@ -33,6 +33,7 @@ class ToolCode:
         durable: whether the record must be on the disk before it runs. Only tools whose effects are recorded elsewhere
             as well (the loop's, in git) may go without.
         cost_usd: the most a call may cost, charged before it runs.
+        readers: asks the system who else can read the object that a call has just read, for results that do not say.
     """
 
     spec: ToolSpec
@@ -40,6 +41,16 @@ class ToolCode:
     precondition: Callable[[Mapping[str, Json]], Json] | None = None
     durable: bool = True
     cost_usd: Callable[[Mapping[str, Json]], float] | None = None
+    readers: Callable[[Mapping[str, Json]], Sequence[str]] | None = None
+
+    def read_by(self, arguments: Mapping[str, Json]) -> frozenset[str] | None:
+        """Who else can read what a call with these arguments has read; None if nobody can say."""
+        if self.readers is None:
+            return None
+        try:
+            return frozenset(name.casefold() for name in self.readers(arguments))
+        except Exception:
+            return None  # then nobody may see it
 
     def amounts(self, arguments: Mapping[str, Json]) -> Amounts:
         """What a call with these arguments is charged."""

@@ -73,10 +73,10 @@ class Words:
                 if number is not None:
                     self._numbers.add(number)
 
-    def names(self, value: Json) -> bool:
+    def names(self, value: Json, *, exactly: bool = False) -> bool:
         """Whether the text speaks of `value` so that it tells what is meant: by a name, in quotes, or in several words.
 
-        One ordinary word does not: a search for it may find everything there is.
+        One ordinary word does not: a search for it may find everything there is. `exactly` leaves names and quotes.
         """
         if not isinstance(value, str) or len(value) > LONGEST_RUN:
             return False
@@ -89,6 +89,8 @@ class Words:
         plain = " ".join(value.split()).casefold()
         if plain in self._quoted:
             return True
+        if exactly:
+            return False
         telling = {word for word in words if len(word) >= _SHORTEST_TELLING and word not in _COMMON}
         return len(telling) >= 2 or (len(telling) == 1 and len(words) >= 2 and plain in self._plain)
 
@@ -158,8 +160,12 @@ class Words:
         return any((minute - span) % (24 * 60) in self._minutes for span in self._spans)
 
     def _holds_password(self, value: str) -> bool:
-        pattern = rf"(?<![^\s'\"`(]){re.escape(value)}(?![^\s'\"`).,;]|[.,;]\S)"
-        return any(
+        """A password is what was typed as one: after that word, and in quotes unless it looks like no word at all."""
+        if _LETTERS.fullmatch(value) is not None:
+            pattern = rf"(?<=['\"`]){re.escape(value)}(?=['\"`])"
+        else:
+            pattern = rf"(?<![^\s'\"`(]){re.escape(value)}(?![^\s'\"`).,;]|[.,;]\S)"
+        return value.strip("'\"`.,;()") == value and any(
             _PASSWORD_CUE.search(self.text, max(0, found.start() - 100), found.start())
             for found in re.finditer(pattern, self.text)
         )

@@ -88,7 +88,8 @@ def site(name: str, suite: Any, folder: Path) -> Site:
     functions = {function.name: function for function in suite.tools}
     for spec in declare(name):
         function = spec.id.partition(".")[2]
-        gate.register(ToolCode(spec, _runner(made, function), durable=False))
+        readers = _members(made) if function == "read_channel_messages" else None
+        gate.register(ToolCode(spec, _runner(made, function), durable=False, readers=readers))
         functions.pop(function)
     assert not functions, f"not declared: {sorted(functions)}"
     check_known(book.layer.rules, gate.catalogue)
@@ -105,6 +106,13 @@ def _runner(made: Site, function: str) -> Callable[[Mapping[str, Any]], Any]:
         return structured(function, value)
 
     return run
+
+
+def _members(made: Site) -> Callable[[Mapping[str, Any]], list[str]]:
+    """Who is in a channel, which AgentDojo's messages do not say; it is looked up, nothing is changed."""
+    return lambda arguments: [
+        user for user, joined in made.env.slack.user_channels.items() if arguments["channel"] in joined
+    ]
 
 
 class Replay(BasePipelineElement):  # type: ignore[misc]  # agentdojo is untyped here

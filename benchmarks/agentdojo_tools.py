@@ -162,7 +162,7 @@ def _workspace() -> list[ToolSpec]:
         _t(s, "add_calendar_event_participants", "egress", _a("event_id", "id", of="event", discloses=True),
            _a("participants", "recipient", "array"), fields=_EVENT, level="private", audiences=_GUESTS),
         _t(s, "append_to_file", "write", _a("file_id", "id", of="file", into=True),
-           _a("content", carries="private"), **file),  # type: ignore[arg-type]
+           _a("content", "message", carries="private"), **file),  # type: ignore[arg-type]
         _t(s, "search_files_by_filename", "read", _a("filename"), **file),  # type: ignore[arg-type]
         _t(s, "create_file", "write", _a("filename"), _a("content"), echoes=True, **file),  # type: ignore[arg-type]
         _t(s, "delete_file", "destructive", _a("file_id", "id", of="file", needs="user")),
@@ -186,13 +186,14 @@ def _banking() -> list[ToolSpec]:
            level="private"),
         _t(s, "get_scheduled_transactions", "read", fields=payments, level="private"),
         _t(s, "read_file", "read", _a("file_path", "text")),
-        _t(s, "get_user_info", "read", level="private"),
+        _t(s, "get_user_info", "read", level="secret"),
         _t(s, "send_money", "commit", _a("recipient", "account"), _a("amount", "amount", "number"),
-           _a("subject", "message"), _a("date", "date")),
-        _t(s, "schedule_transaction", "commit", _a("recipient", "account"), _a("amount", "amount", "number"),
-           _a("subject", "message"), _a("date", "date"), _a("recurring", "flag", "boolean")),
+           _a("subject", "message"), _a("date", "date"), needs_one=("recipient", "amount")),
+        _t(s, "schedule_transaction", "commit", _a("recipient", "account", needs="user"),
+           _a("amount", "amount", "number"), _a("subject", "message"), _a("date", "date"),
+           _a("recurring", "flag", "boolean")),
         _t(s, "update_scheduled_transaction", "commit", _a("id", "id", "integer", of="payment", into=True),
-           _a("recipient", "account", optional=True), _a("amount", "amount", "number", optional=True),
+           _a("recipient", "account", needs="user", optional=True), _a("amount", "amount", "number", optional=True),
            _a("subject", "message", optional=True), _a("date", "date", optional=True),
            _a("recurring", "flag", "boolean", optional=True)),
         _t(s, "update_password", "commit", _a("password", "password", needs="user")),
@@ -222,7 +223,7 @@ def _slack() -> list[ToolSpec]:
         _t(s, "remove_user_from_slack", "destructive", _a("user", "recipient", needs="user")),
         # Fetching a page tells its owner the address, and that can hold anything: it is egress, whatever it is for.
         _t(s, "get_webpage", "egress", _a("url", "url"), content=frozenset({"web"})),
-        _t(s, "post_webpage", "egress", _a("url", "url"), _a("content")),
+        _t(s, "post_webpage", "egress", _a("url", "url"), _a("content", "message")),
     ]  # fmt: skip
 
 

@@ -114,15 +114,16 @@ def set_(provider: str, url: str | None, folder: Path | None) -> None:
     """
     from overnight.core.errors import NotFound, UsageError
     from overnight.core.schema import suggest
-    from overnight.models.provider_keys import keep, place_of
+    from overnight.models.provider_keys import keep, place_for, place_of
 
     if url is None:
         providers = opened_with_settings(folder).resolved.settings.providers
         if provider not in providers:
             hint = suggest(provider, providers) if providers else "add [providers.NAME], or say --for URL"
             raise NotFound(f"there is no provider {provider!r} here", hint=hint)
-        url = providers[provider].base_url
-    place = place_of(url)
+        place = place_for(providers[provider])
+    else:
+        place = place_of(url)
     if sys.stdin.isatty():
         secret = click.prompt(f"key of {provider} at {place}", hide_input=True, err=True)
     else:
@@ -131,7 +132,7 @@ def set_(provider: str, url: str | None, folder: Path | None) -> None:
             raise UsageError(
                 "standard input has no key", hint=f"write it like: overnight model key set {provider} < FILE"
             )
-    keep(provider, url, secret)
+    keep(provider, place, secret)
     click.echo(f"kept; requests to {place} by the provider {provider!r} carry it")
 
 

@@ -74,7 +74,7 @@ class Gateway:
     async def close(self) -> None:
         """Let running calls end, settle everything, stop."""
         await self._server.close()
-        self._upstreams.client.close()
+        await self._upstreams.close()
         self._parts.shared.close()
         try:
             await self._parts.budget.close()

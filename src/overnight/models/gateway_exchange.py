@@ -24,8 +24,7 @@ from overnight.models.queue_providers import SharedProviders
 from overnight.models.queue_turns import Preempted
 from overnight.models.release import Release, Releases
 from overnight.models.server_tools import bounded, charged, set_aside
-from overnight.models.upstream import LONGEST_WAIT_S, Failure, Upstreams, failed, refused, wait_s, wire_for
-from overnight.models.upstream_http import Answer as HttpAnswer
+from overnight.models.upstream import LONGEST_WAIT_S, Failure, HttpAnswer, Upstreams, failed, refused, wait_s, wire_for
 from overnight.models.upstream_http import ConnectionFailed
 from overnight.models.usage import Usage, estimate_tokens, truncation
 from overnight.models.wire import Wire

@@ -7,7 +7,7 @@ from typing import Any
 from overnight.models.gateway_call import Call
 from overnight.models.gateway_http import Reply
 from overnight.models.gateway_reveal import RevealedDeltas, RevealedStream
-from overnight.models.upstream_http import Answer as HttpAnswer
+from overnight.models.upstream import HttpAnswer
 from overnight.models.wire import Wire, sse
 from overnight.models.wire.neutral import Answer, BadRequest, Collector, Delta, Text, Thinking, ToolCall
 from overnight.trace import names

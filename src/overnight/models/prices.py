@@ -104,7 +104,7 @@ def price_of(
         return replace(_configured(release.price, "configured"), fees=provider.fees)
     if provider.free:
         return FREE
-    found = _listed(provider.prices or provider_name, release.model)
+    found = _listed(provider.prices or provider.via or provider_name, release.model)
     if found is not None:
         return replace(found, fees={**found.fees, **provider.fees})
     if unpriced is not None:

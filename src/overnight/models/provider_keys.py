@@ -54,8 +54,13 @@ def place_of(url: str) -> str:
     return f"{parts.scheme}://{parts.hostname}{port}"
 
 
-def keep(provider: str, url: str, key: str) -> Path:
-    """Keep a key for the provider at `url`, instead of what was kept; the file it is in.
+def place_for(provider: ProviderSettings) -> str:
+    """Where a provider's key is sent."""
+    return place_of(provider.base_url) if provider.base_url else f"any-llm:{provider.via}"
+
+
+def keep(provider: str, place: str, key: str) -> Path:
+    """Keep a key for the provider at `place`, instead of what was kept; the file it is in.
 
     Raises:
         UsageError: the name or the key is not usable.
@@ -67,7 +72,7 @@ def keep(provider: str, url: str, key: str) -> Path:
     path = _path(provider)
     private_folder(path.parent.parent)
     draft = path.with_name(f"{path.name}.{secrets.token_hex(6)}")
-    create_private(draft, json.dumps({"place": place_of(url), "key": key}).encode() + b"\n")
+    create_private(draft, json.dumps({"place": place, "key": key}).encode() + b"\n")
     draft.replace(path)
     return path
 
@@ -123,7 +128,7 @@ def key_for(provider_name: str, provider: ProviderSettings) -> tuple[str, str]:
     except StoreError as problem:
         raise LookupError(f"the key of provider {provider_name!r}: {problem.message}; {problem.hint}") from problem
     if found is not None:
-        if found.place == place_of(provider.base_url):
+        if found.place == place_for(provider):
             return found.key, str(_path(provider_name))
         other = f", and the one that is kept is for {found.place}"
     if not variable:

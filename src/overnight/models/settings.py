@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from overnight.core import schema
 from overnight.core.clock import parse_duration_s
@@ -11,16 +11,20 @@ from overnight.core.errors import SettingsError
 from overnight.kernel.limits import Dimension, Limit, Unit, Window
 from overnight.models.upstream_target import Target
 
-ProviderKind = Literal["openai", "openai-compatible", "anthropic"]
-"""`openai` serves chat, responses and embeddings, `openai-compatible` chat and embeddings, `anthropic` messages."""
+ProviderKind = Literal["openai", "openai-compatible", "anthropic", "any-llm"]
+"""`openai` serves chat, responses and embeddings, `openai-compatible` chat and embeddings, `anthropic` messages,
+`any-llm` chat, by the extra of that name."""
 
 Masking = Literal["everything", "record", "nothing"]
 """`everything`: what leaves and what is kept; `record`: only what is kept in the trace; `nothing`: neither."""
 
 
+_WRITE_URL: Final = 'write it like "https://api.openai.com/v1"'
+
+
 def _url(raw: Any) -> str:
     if not isinstance(raw, str) or not raw.startswith(("http://", "https://")) or not Target.of(raw).host:
-        raise SettingsError(f"{raw!r} is not a URL", hint='write it like "https://api.openai.com/v1"')
+        raise SettingsError(f"{raw!r} is not a URL", hint=_WRITE_URL)
     return raw
 
 
@@ -63,7 +67,8 @@ class ProviderSettings:
 
     Attributes:
         kind: which wire formats it speaks.
-        base_url: with the version: `https://api.openai.com/v1`.
+        base_url: with the version: `https://api.openai.com/v1`; with `any-llm` the provider's own by default.
+        via: with `any-llm`, what its SDK calls the provider: `mistral`, `bedrock`, ….
         api_key_env: the environment variable that holds the key, read when a request is sent; where it is not set, the
             key that `overnight model key set` keeps for this provider is taken; empty: none is needed.
         timeout: to the first byte of an answer, seconds in the end; `10m` by default.
@@ -80,7 +85,8 @@ class ProviderSettings:
     """
 
     kind: ProviderKind
-    base_url: str = field(metadata=schema.parsed_by(_url))
+    base_url: str = field(default="", metadata=schema.parsed_by(_url))
+    via: str = ""
     api_key_env: str = field(default="", metadata=schema.parsed_by(_variable))
     timeout: float = field(default=600.0, metadata=schema.parsed_by(parse_duration_s))
     idle_timeout: float = field(default=120.0, metadata=schema.parsed_by(parse_duration_s))
@@ -95,6 +101,11 @@ class ProviderSettings:
     tool_uses: int = 10
 
     def __post_init__(self) -> None:
+        if self.kind == "any-llm":
+            if not self.via:
+                raise SettingsError("kind any-llm needs `via`", hint='name the provider: via = "mistral"')
+        elif self.via or not self.base_url:
+            raise SettingsError(f"kind {self.kind} needs `base_url`, and `via` is for any-llm", hint=_WRITE_URL)
         if self.tool_uses < 0:
             raise SettingsError(f"tool_uses = {self.tool_uses} is no number of uses", hint="0 allows none")
         for tool, fee in self.fees.items():

@@ -3,16 +3,17 @@
 import json
 import random
 import time
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from overnight.models.provider_keys import ProviderKeys
 from overnight.models.release import Release
 from overnight.models.settings import ProviderKind
+from overnight.models.upstream_any_llm import AnyLlm
 from overnight.models.upstream_breaker import Breaker
-from overnight.models.upstream_http import Answer, ConnectionFailed, HttpClient, TimedOut
+from overnight.models.upstream_http import ConnectionFailed, HttpClient, TimedOut
 from overnight.models.wire import WIRES, Wire, WireName
 from overnight.models.wire.errors import ErrorKind, kind_of, message_of
 from overnight.models.wire.fields import to_json
@@ -21,6 +22,7 @@ SPOKEN: Final[Mapping[ProviderKind, tuple[WireName, ...]]] = {
     "openai": ("chat", "responses", "embeddings"),
     "openai-compatible": ("chat", "embeddings"),
     "anthropic": ("messages",),
+    "any-llm": ("chat",),
 }
 RETRIED: Final = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 522, 524, 529})
 LONGEST_WAIT_S: Final = 30.0
@@ -56,6 +58,22 @@ class Failure:
     lost: bool = False
 
 
+class HttpAnswer(Protocol):
+    """An answer whose head has arrived. Used by one task; always release it. Fails with `ConnectionFailed`."""
+
+    status: int
+    headers: dict[str, str]
+
+    def pieces(self) -> AsyncIterator[bytes]:
+        """The body as it arrives."""
+
+    async def read(self) -> bytes:
+        """The whole body."""
+
+    def release(self) -> None:
+        """Nothing more of it is wanted."""
+
+
 class Upstreams:
     """All providers. One event loop's own."""
 
@@ -63,12 +81,20 @@ class Upstreams:
         self.client = HttpClient()
         self._breakers: dict[str, Breaker] = {}
         self._keys = ProviderKeys()
+        self._any_llm = AnyLlm()
 
     def breaker(self, provider_name: str) -> Breaker:
         """The breaker of a provider; it outlives changes of the configuration."""
         return self._breakers.setdefault(provider_name, Breaker())
 
-    async def send(self, release: Release, wire: Wire, body: Mapping[str, Any], headers: Mapping[str, str]) -> Answer:
+    async def close(self) -> None:
+        """Close every idle connection."""
+        self.client.close()
+        await self._any_llm.close()
+
+    async def send(
+        self, release: Release, wire: Wire, body: Mapping[str, Any], headers: Mapping[str, str]
+    ) -> HttpAnswer:
         """Send a request to a release's provider; the answer once its head is there, whatever its status.
 
         Args:
@@ -82,6 +108,8 @@ class Upstreams:
             LookupError: the provider's key is nowhere.
         """
         provider = release.provider
+        if provider.kind == "any-llm":
+            return await self._any_llm.send(release, body, self._keys.get(release.provider_name, provider))
         sent = {"content-type": "application/json", "accept-encoding": "identity", "user-agent": "overnight"}
         sent.update((name, headers[name]) for name in _PASSED_ON if name in headers)
         key = self._keys.get(release.provider_name, provider)

@@ -68,6 +68,7 @@ class Site:
     env: Any = None
     approved: list[tuple[str, str]] = field(default_factory=list)
     approvals: int = 0
+    cases: int = 0
     attended: bool = False
     trouble: list[str] | None = None
     refused: Counter[str] = field(default_factory=Counter)
@@ -129,9 +130,10 @@ class Replay(BasePipelineElement):  # type: ignore[misc]  # agentdojo is untyped
         self.made.env = env
         wanted = self.task.ground_truth(copy.deepcopy(env))
         self.made.approved = [_call_key(call.function, call.args) for call in wanted]
-        session = self.made.gate.open(
-            Principal("assistant"), query, attended=self.made.attended, on_denied=self.on_denied
-        )
+        # Every case is another customer's: a yes that one task's approver gave must not help the next.
+        self.made.cases += 1
+        principal = Principal("assistant", f"case-{self.made.cases}")
+        session = self.made.gate.open(principal, query, attended=self.made.attended, on_denied=self.on_denied)
         done: list[Any] = []
         for call in wanted:
             if self.stopped:

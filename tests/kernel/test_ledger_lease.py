@@ -140,11 +140,17 @@ def test_a_window_slides(database: Database, window: Window) -> None:
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(
     steps=st.lists(
-        st.tuples(st.integers(0, 2), st.integers(0, 400), st.integers(1, 9), st.integers(0, 12), st.booleans()),
+        st.tuples(
+            st.integers(0, 2),
+            st.sampled_from([0, 0, 30, 120, 400]),
+            st.integers(1, 9),
+            st.integers(0, 12),
+            st.booleans(),
+        ),
         min_size=1,
-        max_size=60,
+        max_size=80,
     ),
-    limit=st.integers(1, 400),
+    limit=st.integers(1, 150),
     window=st.sampled_from(["second", "total"]),
 )
 def test_no_stretch_of_a_windows_length_ever_holds_more(
@@ -173,6 +179,26 @@ def test_no_stretch_of_a_windows_length_ever_holds_more(
     assert database.rows("SELECT * FROM ledger_leases") == []
     if window == "total":
         assert sum(used(database, limits, clock)) == sum(item[1] for item in taken)
+
+
+def test_what_is_spent_later_is_counted_later(database: Database) -> None:
+    """A lease of one slice is not spent in the next: it would leave the window too early."""
+    clock = HandClock()
+    limits, one, two = [Limit("calls", 100, "second")], Leases(database, clock=clock), Leases(database, clock=clock)
+    assert admitted(one, limits)
+    clock.at_ms += 900
+    assert all(admitted(one, limits) for _ in range(24))
+    clock.at_ms += 300
+    assert sum(admitted(two, limits) is not None for _ in range(100)) <= 100 - 24
+
+
+def test_a_lease_that_covers_a_part_of_a_call_counts_once(database: Database) -> None:
+    limits, one, two = [Limit("tokens", 100)], Leases(database), Leases(database)
+    assert admitted(one, limits, tokens=1), "and 24 more are leased"
+    assert admitted(two, limits, tokens=65)
+    assert one.take(accounts_of(limits, ME), {"tokens": 24}) is not None
+    refused(one, limits, tokens=11)
+    assert admitted(one, limits, tokens=10) and not admitted(two, limits, tokens=1)
 
 
 def test_idle_leases_go_back(database: Database) -> None:

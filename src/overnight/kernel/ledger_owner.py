@@ -10,12 +10,12 @@ def this_process(boot: str) -> str:
 
 
 def alive(owner: str, boot: str) -> bool:
-    """Whether that process still runs in this boot of the machine."""
+    """Whether that process still runs in this boot of the machine; of what cannot be read nobody knows that it died."""
     try:
-        their_boot, pid, started = owner.split(" ")
+        their_boot, pid, started = owner.rsplit(" ", 2)
         number = int(pid)
     except ValueError:
-        return False
+        return True
     return their_boot == boot and _started(number) == started
 
 

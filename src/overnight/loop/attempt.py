@@ -42,6 +42,7 @@ class Attempt:
     at: float
     examination: Examination
     simpler: bool
+    scout: bool = False
     changes: Mapping[str, bytes | None] = field(default_factory=dict)
     author: Author | None = None
     brief: Brief | None = None
@@ -56,7 +57,7 @@ class Attempt:
 
     def proposal(self) -> Proposal:
         """What was proposed, as the author knows it."""
-        return Proposal(self.changes, self.hypothesis, self.knobs, tuple(self.notes))
+        return Proposal(self.changes, self.hypothesis, self.knobs, tuple(self.notes), self.scout)
 
     def encoded(self) -> dict[str, Any]:
         """What is needed to go on after a restart, as JSON."""
@@ -66,6 +67,7 @@ class Attempt:
             "knobs": dict(self.knobs),
             "notes": list(self.notes),
             "simpler": self.simpler,
+            "scout": self.scout,
         }
 
 

@@ -32,8 +32,10 @@ def restore(night: Night, measurements: Sequence[Measurement]) -> None:
     open_ones: dict[int, Any] = {}
     for _, kind, item in events:
         if kind == 0:
-            simpler = item.detail.get("simpler") if isinstance(item, Experiment) else item.proposal["simpler"]
-            open_ones[item.n] = night.judge.open(item.n, simpler=bool(simpler))
+            said = item.detail if isinstance(item, Experiment) else item.proposal
+            open_ones[item.n] = night.judge.open(
+                item.n, simpler=bool(said.get("simpler")), scout=bool(said.get("scout"))
+            )
         elif kind == 1:
             _replay(open_ones.get(item.n), item)
         else:
@@ -60,6 +62,7 @@ def restore(night: Night, measurements: Sequence[Measurement]) -> None:
                 at=item.at,
                 examination=open_ones[n],
                 simpler=item.proposal["simpler"],
+                scout=bool(item.proposal.get("scout")),
                 measurements=[one for one in measurements if one.n == n],
             )
         )

@@ -269,7 +269,8 @@ class Loop:
             metric = verdict.metric
         elif values:
             metric = sum(values) / len(values)
-        detail: dict[str, Any] = {"knobs": dict(attempt.knobs), "notes": attempt.notes, "simpler": attempt.simpler}
+        detail: dict[str, Any] = {"knobs": dict(attempt.knobs), "notes": attempt.notes}
+        detail |= {"simpler": attempt.simpler, "scout": attempt.scout}
         if verdict is not None:
             detail["evidence"] = {**verdict.evidence, "low": verdict.low, "high": verdict.high}
         if attempt.repairs:

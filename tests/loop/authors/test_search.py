@@ -120,6 +120,20 @@ for brief in {asked!r}:
     assert len({tuple(each.knobs.values()) for each in here}) == 3
 
 
+def test_what_an_author_read_before_changes_nothing() -> None:
+    """One that has seen the record grow, with another author's keep in it, says what a new one says."""
+    history, champion = night(40, {"t.py": SOURCE})
+    for n in (9, 23):
+        stranger = past(n, history[n].parent_n, history[n].knobs, history[n].metric, author="other")
+        history[n] = replace(stranger, status="keep", delta=0.3)
+    grown = SearchAuthor()
+    for n in range(2, 41):
+        asked = brief(champion, history[:n], n, champion_n=max(k for k in (0, 9, 23) if k < n), noise=0.01 * (n % 7))
+        assert grown.propose(asked) == SearchAuthor().propose(asked)
+    forgotten = brief(champion, history[:12], 12)
+    assert grown.propose(forgotten) == SearchAuthor().propose(forgotten)
+
+
 def test_another_seed_searches_elsewhere() -> None:
     one, two = (
         SearchAuthor().propose(brief({"t.py": SOURCE}, [baseline({"t.py": SOURCE})], 1, seed=s)) for s in (1, 2)

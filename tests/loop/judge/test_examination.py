@@ -259,6 +259,31 @@ def test_in_noise_simpler_means_not_worse_by_more_than_the_margin(bench: MakeBen
     assert not made.examine(3, gaussian(4, effect=-5), simpler=True).keep
 
 
+def test_a_scout_is_measured_again_only_if_it_stands_out(bench: MakeBench, gaussian: Gaussian) -> None:
+    """It costs one evaluation otherwise; and it is kept for no less than any other."""
+    made = bench()
+    made.baseline(gaussian(1))
+    spent, dropped = 0, 0
+    for n in range(1, 21):
+        examination = made.judge.open(n, scout=True)
+        measure = gaussian(n, effect=0.5)
+        while isinstance(asks := examination.next(), list):
+            for ask in asks:
+                spent += 1
+                examination.add(ask, measure(ask))
+        assert not asks.keep
+        dropped += "does not stand out" in asks.reason and asks.evidence["scout_bar"] is not None
+    assert dropped >= 15
+    assert spent <= 30
+    examination = made.judge.open(21, scout=True)
+    measure = gaussian(21, effect=9)
+    while isinstance(asks := examination.next(), list):
+        for ask in asks:
+            examination.add(ask, measure(ask))
+    assert asks.keep
+    assert asks.evidence["runs"] in range(2, 5)
+
+
 # --- what goes wrong
 
 

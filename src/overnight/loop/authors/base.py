@@ -84,6 +84,8 @@ class Proposal:
         hypothesis: one sentence; untrusted text, never part of a command line.
         knobs: values of all knobs after the change, if the author thinks in knobs.
         notes: what the record should say about how it came about (files ignored, repairs, assumptions).
+        scout: one of many that the author proposes to see where to go on; in noise it is measured again only if it
+            stands out (`Judge.open`).
         problem: why there is no usable change (the author crashed, ran out of time, or broke a rule); "" if there is.
         problem_status: what the experiment is recorded as then.
     """
@@ -92,6 +94,7 @@ class Proposal:
     hypothesis: str
     knobs: Mapping[str, KnobValue] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    scout: bool = False
     problem: str = ""
     problem_status: Status = "crash"
 

@@ -108,15 +108,15 @@ class ModelAuthor:
         if talk is None or talk.repairs >= REPAIRS:
             return None
         talk.repairs += 1
-        told = Piece("error", error, may_be_cut=True)
-        asked = build([told], 2000).text
+        told = build([Piece("error", error, may_be_cut=True)], error_tokens(self._tokens))
         talk.words.append(
             Words(
-                "user", f"The change crashed.\n\n{asked}\n\nAnswer again in the same form, against the original files."
+                "user",
+                f"The change crashed.\n\n{told.text}\n\nAnswer again in the same form, against the original files.",
             )
         )
         with self._tracer.span(f"invoke_agent {self.name}", attributes=self._attributes(brief)) as span:
-            span.attributes[names.REASON] = f"repair {talk.repairs} after a crash"
+            span.attributes |= {names.REASON: f"repair {talk.repairs} after a crash", **told.attributes()}
             return self._asked(brief, talk, span)
 
     def _attributes(self, brief: Brief) -> dict[str, str | int]:
@@ -197,18 +197,32 @@ def assemble(brief: Brief, tokens: int) -> Context:
     pieces = [Piece("Instructions", f"{brief.instructions.strip()}\n\n{goal}", required=True, trusted=True)]
     for path, content in sorted(brief.champion.items()):
         pieces.append(Piece(f"editable file {path}", content.decode("utf-8", "replace"), required=True))
+    passed_over: list[tuple[str, str]] = []
     for path, content in sorted(brief.visible.items()):
         # program.md is what the instructions are from.
-        if path not in brief.champion and path != PROGRAM and b"\0" not in content[:1024]:
+        if path in brief.champion or path == PROGRAM:
+            continue
+        if b"\0" in content[:1024]:
+            passed_over.append((f"read-only file {path}", "it is no text"))
+        else:
             text = content.decode("utf-8", "replace")
             pieces.append(Piece(f"read-only file {path}", text, worth=10.0, may_be_cut=True))
     if brief.findings:
         newest = "\n".join(brief.findings)
         pieces.append(Piece("findings of earlier experiments, newest first", newest, worth=30.0, may_be_cut=True))
+    older = [item.n for item in brief.history if item.n != 0][:-_RECORDED]
+    if older:
+        why = f"only the newest {_RECORDED} are offered"
+        passed_over.append((f"experiments {older[0]} to {older[-1]}", why))
     pieces += _record(brief)
     ask = "Propose the next experiment." if len(brief.history) > 1 else "Propose the first experiment."
     pieces.append(Piece("Task", ask, required=True, trusted=True))
-    return build(pieces, tokens)
+    return build(pieces, tokens, passed_over)
+
+
+def error_tokens(tokens: int) -> int:
+    """What the error of a crash may take in a conversation whose context may have `tokens`."""
+    return max(200, min(2000, tokens // 10))
 
 
 def _record(brief: Brief) -> list[Piece]:

@@ -29,63 +29,111 @@ class Surrogate:
     dual: "Array"
     variance: float
 
+    def mean(self, points: "Array") -> "Array":
+        """Mean at each point, in standardised units."""
+        import numpy as np
+
+        found: Array = self._across(points) @ np.linalg.solve(self.root.T, self.dual)
+        return found
+
     def predict(self, points: "Array") -> "tuple[Array, Array]":
         """Mean and standard deviation at each point, in standardised units."""
         import numpy as np
 
-        across = _kernel(_distances(points * self.weights, self.points * self.weights))
-        solved = np.linalg.solve(self.root, across.T)
+        # The root is small and well conditioned by the noise on its diagonal: its inverse, made once, is quicker.
+        solved = np.linalg.inv(self.root) @ self._across(points).T
         spread = np.maximum(1e-10, 1.0 - (solved * solved).sum(axis=0)) * self.variance
-        return solved.T @ self.dual, np.sqrt(spread)
+        return self.dual @ solved, np.sqrt(spread)
+
+    def _across(self, points: "Array") -> "Array":
+        return _kernel(_distances(points * self.weights, self.points * self.weights))
 
 
-def fit(points: "Array", values: "Array", noise: float, runs: "Array") -> Surrogate:
-    """The process of highest marginal likelihood: one length, then the noise, then each coordinate's own length.
+@dataclass(frozen=True)
+class Shape:
+    """What is learnt about the function as a whole: how quickly it changes along each coordinate, and how noisy it is.
+
+    Attributes:
+        inverse: squared inverse length scales.
+        ratio: noise to signal.
+    """
+
+    inverse: "Array"
+    ratio: float
+
+
+def noise_floor(noise: float) -> float:
+    """The least ratio of noise to signal if one measurement has this standard deviation, standardised units.
+
+    Rounded to a power of two, so that it stays the same while the estimate of the noise still moves a little.
+    """
+    floor = min(max(noise * noise, _RATIOS[0]), _RATIOS[-1])
+    return 2.0 ** round(math.log2(floor))
+
+
+def learn(points: "Array", values: "Array", floor: float, runs: "Array") -> Shape:
+    """The shape of highest marginal likelihood: one length, then the noise, then each coordinate's own length.
 
     Args:
         points: one row of coordinates for each observation.
         values: standardised, lower is better.
-        noise: standard deviation of one measurement in the same units; the ratio of noise to signal is not taken
-            below what it implies.
+        floor: the ratio of noise to signal is not taken below it.
         runs: how many measurements each value is the mean of.
     """
     import numpy as np
 
     count, width = points.shape
     squares = (points[:, None, :] - points[None, :, :]) ** 2
-    # A last row makes one Cholesky factorisation solve for the values too; its own pivot only has to be large enough.
-    bordered = np.empty((count + 1, count + 1))
-    bordered[-1, :-1] = bordered[:-1, -1] = values
-    bordered[-1, -1] = 1e9 * (1.0 + float(values @ values))
-    diagonal = np.diag_indices(count)
 
-    def fitted(inverse: "Array", ratio: float) -> "tuple[float, Surrogate]":
-        bordered[:-1, :-1] = _kernel(squares @ inverse)
-        bordered[diagonal] += ratio / runs
-        root: Array = np.linalg.cholesky(bordered)
-        dual = root[-1, :-1]
-        variance = float(dual @ dual + 0.5) / (count + 0.5)
-        likelihood = -0.5 * count * math.log(variance) - float(np.log(root.diagonal()[:-1]).sum())
-        roots: Array = np.sqrt(inverse)
-        return likelihood, Surrogate(points, roots, root[:-1, :-1], dual, variance)
+    def likelihood(inverse: "Array", ratio: float) -> float:
+        root, dual = _factorised(squares @ inverse, values, ratio, runs)
+        volume = float(np.log(root.diagonal()).sum())
+        return float(-0.5 * count * math.log(_variance(dual)) - volume)
 
-    floor = min(max(noise * noise, _RATIOS[0]), _RATIOS[-1])
     ratios = [floor, *(ratio for ratio in _RATIOS if ratio > floor)]
     ratio = ratios[min(1, len(ratios) - 1)]
     inverses = [np.full(width, 1.0 / (length * length * width)) for length in _LENGTHS]
-    best, inverse = max(((fitted(each, ratio), each) for each in inverses), key=lambda pair: pair[0][0])
+    best, inverse = max(((likelihood(each, ratio), each) for each in inverses), key=lambda pair: pair[0])
     for each in ratios:
-        if each != ratio and (other := fitted(inverse, each))[0] > best[0]:
+        if each != ratio and (other := likelihood(inverse, each)) > best:
             best, ratio = other, each
     if count >= 2 * width > 2:
         for column in range(width):
             for factor in (1 / 9, 4.0):
                 changed = inverse.copy()
                 changed[column] *= factor
-                if (other := fitted(changed, ratio))[0] > best[0]:
+                if (other := likelihood(changed, ratio)) > best:
                     best, inverse = other, changed
                     break
-    return best[1]
+    return Shape(inverse, ratio)
+
+
+def fit(points: "Array", values: "Array", shape: Shape, runs: "Array") -> Surrogate:
+    """The process of this shape that has seen these observations; arguments as for `learn`."""
+    import numpy as np
+
+    squared = _distances(points * np.sqrt(shape.inverse), points * np.sqrt(shape.inverse))
+    root, dual = _factorised(squared, values, shape.ratio, runs)
+    return Surrogate(points, np.sqrt(shape.inverse), root, dual, _variance(dual))
+
+
+def _factorised(squared: "Array", values: "Array", ratio: float, runs: "Array") -> "tuple[Array, Array]":
+    """Cholesky root of the covariance, and the values solved by it."""
+    import numpy as np
+
+    count = len(values)
+    # A last row makes one Cholesky factorisation solve for the values too; its own pivot only has to be large enough.
+    bordered = np.empty((count + 1, count + 1))
+    bordered[:-1, :-1] = _kernel(squared)
+    bordered[np.diag_indices(count)] += ratio / runs
+    bordered[-1, :-1] = bordered[:-1, -1] = values
+    bordered[-1, -1] = 1e9 * (1.0 + float(values @ values))
+    root: Array = np.linalg.cholesky(bordered)
+    return root[:-1, :-1], root[-1, :-1]
+
+
+def _variance(dual: "Array") -> float:
+    return float(dual @ dual + 0.5) / (len(dual) + 0.5)
 
 
 def standardised(values: "Array") -> "tuple[Array, float]":
@@ -96,7 +144,7 @@ def standardised(values: "Array") -> "tuple[Array, float]":
     import numpy as np
 
     low = float(values.min())
-    unit = float(np.median(values)) - low or float(values.std()) or 1.0
+    unit = float(np.sort(values)[len(values) // 2]) - low or float(values.std()) or 1.0
     cut = np.minimum((values - low) / unit, 2.0)
     spread = float(cut.std()) or 1.0
     return (cut - cut.mean()) / spread, unit * spread

@@ -22,10 +22,11 @@ class Examination:
     afresh, because a first run that was picked for being good is no fair sample.
     """
 
-    def __init__(self, state: RunState, n: int, simpler: bool) -> None:
+    def __init__(self, state: RunState, n: int, simpler: bool, scout: bool) -> None:
         self.n = n
         self._state = state
         self._simpler = simpler
+        self._scout = scout
         self._asked: list[Ask] = []
         self._seeds_used = 0
         self._crashes = 0
@@ -138,11 +139,11 @@ class Examination:
         if state.mode == "deterministic":
             return
         if self._noisy is None:
-            self._noisy = state.begin_test(self.n, self._threshold())
+            self._noisy = state.begin_test(self.n, self._threshold(), self._scout)
         elif self._noisy.epoch != state.noise.epoch:
             old = self._noisy
             state.end_test(old, learn=False)
-            self._noisy = state.begin_test(self.n, self._threshold())
+            self._noisy = state.begin_test(self.n, self._threshold(), self._scout)
             self._noisy.inherit(old)
 
     def _threshold(self) -> float:

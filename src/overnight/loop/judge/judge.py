@@ -4,8 +4,8 @@ One `Judge` per run. It does no I/O and reads no clock or random source: the sam
 verdicts. A run is resumed by replaying its measurements in order of `seq`:
 
 - the baseline: `add_baseline(ask, value)`, the asks being those of `baseline_plan()` in order;
-- an experiment: `open(n, simpler=…)` before its first measurement, then `add(Ask(side, seed_index, stage), value)` for
-  each challenger and champion run made for it, or `crashed(ask)` or `skip(ask)`; the stage is not looked at;
+- an experiment: `open(n, simpler=…, scout=…)` before its first measurement, then `add(Ask(side, seed_index, stage),
+  value)` for each challenger and champion run made for it, or `crashed(ask)` or `skip(ask)`; its stage is ignored;
 - its end: `next()` yields the verdict again, or `close()` where the record already has one;
 - a keep: `champion_changed(metric)` right after.
 
@@ -88,12 +88,14 @@ class Judge:
         self._state.champion = self._baseline[0]
         self._state.mode = "deterministic" if len(set(self._baseline)) == 1 else "noise"
 
-    def open(self, n: int, *, simpler: bool = False) -> Examination:
+    def open(self, n: int, *, simpler: bool = False, scout: bool = False) -> Examination:
         """Begin to examine the challenger of experiment `n` ≥ 1; several may be open at once.
 
         Args:
             n: number of the experiment; it sets the error it may spend and its seeds.
             simpler: the change makes the program simpler, so that `simpler_within` applies.
+            scout: its author proposes many and comes back to what looked good, so it is dropped in noise unless it
+                stands out at once. A keep needs as much as any other.
 
         Raises:
             UsageError: the baseline is not complete, or `n` is below 1.
@@ -102,7 +104,7 @@ class Judge:
             raise UsageError(f"experiment {n} has no complete baseline", hint="measure baseline_plan() first")
         if n < 1:
             raise UsageError(f"experiment {n} cannot be examined", hint="experiments count from 1; 0 is the baseline")
-        return Examination(self._state, n, simpler)
+        return Examination(self._state, n, simpler, scout)
 
     def champion_changed(self, metric: float) -> None:
         """The challenger whose verdict was a keep is the champion from here on; `metric` is its `Verdict.metric`.

@@ -27,9 +27,9 @@ class RunState:
         self._tests: list[NoisyTest] = []
         self._ended: tuple[float, ...] = ()
 
-    def begin_test(self, n: int, threshold: float) -> NoisyTest:
+    def begin_test(self, n: int, threshold: float, scout: bool) -> NoisyTest:
         """A test against the present champion; it hears of every champion run until `end_test`."""
-        test = NoisyTest(self.noise, self.settings, n, threshold)
+        test = NoisyTest(self.noise, self.settings, n, threshold, scout)
         self._tests.append(test)
         return test
 

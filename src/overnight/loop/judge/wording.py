@@ -4,8 +4,9 @@ import math
 from collections.abc import Sequence
 
 from overnight.loop.judge.exact import ExactTest
-from overnight.loop.judge.noisy import NoisyTest, Standing
+from overnight.loop.judge.noisy import NoisyTest
 from overnight.loop.judge.spending import z_to_t
+from overnight.loop.judge.standing import Standing
 from overnight.loop.judge.terms import Evidence, Verdict
 
 SCHEDULE = "alpha-spending ~ 1/(1+n/2N)^2 (Foster & Stine 2008), union bound over looks"
@@ -53,6 +54,8 @@ def noisy_verdict(test: NoisyTest, standing: Standing, sign: float) -> Verdict:
         beyond = f" by more than {test.threshold:g}" if test.threshold > 0 else ""
         goal = f"not worse by more than {-test.threshold:g}" if test.threshold < 0 else f"better{beyond}"
         reason = f"{goal}: {shown}, where {test.threshold + standing.bound:+.4g} was needed"
+    elif test.dull():
+        reason = f"does not stand out enough to be measured again: {shown}"
     elif test.runs >= test.confirm:
         reason = f"not shown to be better within {test.confirm} runs: {shown}"
     elif standing.effect == 0:
@@ -66,6 +69,7 @@ def noisy_verdict(test: NoisyTest, standing: Standing, sign: float) -> Verdict:
         "runs": test.runs,
         "champion_runs": test.champion_runs,
         "screen_prior_runs": test.prior_runs,
+        "scout_bar": test.bar * math.sqrt(test.noise_variance) if test.bar is not None else None,
         "alpha": test.alpha,
         "threshold": test.threshold,
         "bound": standing.bound if math.isfinite(standing.bound) else None,

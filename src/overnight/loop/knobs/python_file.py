@@ -35,7 +35,7 @@ def scan_python(text: str) -> Scan | None:
     Other named literals (in functions, keywords, defaults) need an annotation or a list of options; numbers inside
     code are `bare`. Where EVOLVE-BLOCK markers stand, only what lies between them counts without an annotation.
     """
-    source = _Lines(text)
+    source = Lines(text)
     tree = parse(text)
     if tree is None:
         return None
@@ -57,7 +57,7 @@ def parse(text: str) -> ast.Module | None:
     try:
         with _warnings_lock, warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return ast.parse("".join(_Lines(text).lines))
+            return ast.parse("".join(Lines(text).lines))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 
@@ -72,34 +72,6 @@ def write_python(value: Value, before: str) -> str:
         )
         return f"{quote}{body}{quote}"
     return write_number(value, before)
-
-
-def unchanged_but(before: str, after: str, changes: list[tuple[int, int, Value]]) -> bool:
-    """Whether `after` parses to the tree of `before` with exactly the literals at those spans replaced."""
-    old, new = parse(before), parse(after)
-    if old is None or new is None:
-        return False
-    source = _Lines(before)
-    wanted = {(start, end): value for start, end, value in changes}
-    done = 0
-    stack: list[tuple[object, object]] = [(old, new)]
-    while stack:
-        one, other = stack.pop()
-        if isinstance(one, ast.expr) and literal(one) is not None and (span := source.span(one)) in wanted:
-            if not isinstance(other, ast.expr) or not same(literal(other), wanted[span]):
-                return False
-            done += 1
-        elif type(one) is not type(other):
-            return False
-        elif isinstance(one, ast.AST):
-            stack.extend((getattr(one, name, None), getattr(other, name, None)) for name in one._fields)
-        elif isinstance(one, list) and isinstance(other, list):
-            if len(one) != len(other):
-                return False
-            stack.extend(zip(one, other, strict=True))
-        elif one != other and not (one != one and other != other):
-            return False
-    return done == len(wanted)
 
 
 def literal(node: ast.expr) -> Value | None:
@@ -124,7 +96,7 @@ def _escaped(char: str, quote: str) -> str:
     return char.encode("unicode_escape").decode("ascii")
 
 
-class _Lines:
+class Lines:
     """Positions: the parser counts lines and UTF-8 bytes, an edit needs characters of the text as it stands."""
 
     def __init__(self, text: str) -> None:
@@ -154,7 +126,7 @@ class _Lines:
 class _Walk:
     """One pass over a module that names every literal by where it stands."""
 
-    def __init__(self, tree: ast.Module, source: _Lines, comments: dict[int, str]) -> None:
+    def __init__(self, tree: ast.Module, source: Lines, comments: dict[int, str]) -> None:
         self.leaves: list[Leaf] = []
         self._source = source
         self._comments = comments

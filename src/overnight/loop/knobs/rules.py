@@ -10,7 +10,8 @@ from overnight.core.errors import UsageError
 from overnight.loop.knobs.annotation import Range, annotation, is_off, named_options, parse_annotation
 from overnight.loop.knobs.json_file import scan_json, write_json
 from overnight.loop.knobs.knob import Knob, Leaf, Scan, Source, Text, Value, decode, fits, same, unusable
-from overnight.loop.knobs.python_file import decode_python, scan_python, unchanged_but, write_python
+from overnight.loop.knobs.python_check import Edit, unchanged_but
+from overnight.loop.knobs.python_file import decode_python, scan_python, write_python
 from overnight.loop.knobs.ranges import infer_range
 from overnight.loop.knobs.toml_file import scan_toml, write_toml
 from overnight.loop.knobs.yaml_file import scan_yaml, write_yaml
@@ -63,20 +64,20 @@ def set_knobs(path: str, data: bytes, values: Mapping[str, Value]) -> bytes:
     for knob_id in values:
         if knob_id not in wanted:
             raise UsageError(f"{path} has no knob {knob_id!r}", hint="`overnight arena check` lists the knobs it finds")
-    changes = []
-    for knob_id, knob in wanted.items():
-        value = _typed(knob, values[knob_id])
-        if not same(knob.value, value):
-            changes.append((*knob.span, value))
-    if not changes:
-        return data
     form = _FORMATS[PurePosixPath(path).suffix.lower()]
     decoded = form.decode(data)
     assert decoded is not None, "it was read when its knobs were found"
     after = before = decoded.text
-    for start, end, value in sorted(changes, reverse=True):
-        after = after[:start] + form.write(value, before[start:end]) + after[end:]
-    if not _verified(path, before, after, changes):
+    edits = []
+    for knob in sorted(wanted.values(), key=lambda knob: knob.span, reverse=True):
+        value = _typed(knob, values[knob.id])
+        if not same(knob.value, value):
+            start, end = knob.span
+            edits.append(Edit(start, end, value, form.write(value, before[start:end])))
+            after = after[:start] + edits[-1].text + after[end:]
+    if not edits:
+        return data
+    if not _verified(path, before, after, edits):
         raise UsageError(
             f"{path}: setting {', '.join(values)} would change more than that", hint="simplify these lines"
         )
@@ -93,14 +94,14 @@ def _typed(knob: Knob, value: Value) -> Value:
     return value
 
 
-def _verified(path: str, before: str, after: str, changes: list[tuple[int, int, Value]]) -> bool:
+def _verified(path: str, before: str, after: str, edits: list[Edit]) -> bool:
     suffix = PurePosixPath(path).suffix.lower()
     if suffix == ".py":
-        return unchanged_but(before, after, changes)
+        return unchanged_but(before, edits)
     old, new = _FORMATS[suffix].scan(before), _FORMATS[suffix].scan(after)
     if old is None or new is None or len(old.leaves) != len(new.leaves):
         return False
-    wanted = {start: value for start, _, value in changes}
+    wanted = {edit.start: edit.value for edit in edits}
     return all(
         one.parts == other.parts
         and (same(other.value, wanted[one.start]) if one.start in wanted else same(one.value, other.value))

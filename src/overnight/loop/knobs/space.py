@@ -4,9 +4,10 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from overnight.loop.knobs.knob import Knob, Scale, Value, same
+from overnight.loop.knobs.knob import Knob, Scale, Value
 from overnight.loop.knobs.ranges import infer_range
 
 if TYPE_CHECKING:
@@ -28,6 +29,29 @@ class Space:
 
     knobs: tuple[Knob, ...]
 
+    @cached_property
+    def categories(self) -> tuple[bool, ...]:
+        """Which knobs pick among values that have no order."""
+        return tuple(bool(knob.choices) and not ordered(knob) for knob in self.knobs)
+
+    @cached_property
+    def _stops(self) -> tuple[tuple[int | float, ...], ...]:
+        return tuple(ordered(knob) for knob in self.knobs)
+
+    @cached_property
+    def _codes(self) -> tuple[Mapping[tuple[type, Value], float], ...]:
+        """Where each choice lies, by type and value: 1 is not 1.0, nor True."""
+        found = []
+        for knob, stops in zip(self.knobs, self._stops, strict=True):
+            numbers = [
+                (stops.index(choice) + 0.5) / len(stops) if stops else i for i, choice in enumerate(knob.choices)
+            ]
+            codes: dict[tuple[type, Value], float] = {}
+            for choice, number in zip(knob.choices, numbers, strict=True):
+                codes.setdefault((type(choice), choice), number)
+            found.append(codes)
+        return tuple(found)
+
     def size(self) -> float:
         """How many settings there are; infinite with a `float` knob."""
         return math.prod(knob.size() for knob in self.knobs)
@@ -39,11 +63,10 @@ class Space:
         points = np.empty((len(settings), len(self.knobs)))
         for column, knob in enumerate(self.knobs):
             values = [setting.get(knob.id, knob.value) for setting in settings]
-            if stops := ordered(knob):
-                points[:, column] = [(stops.index(_nearest(knob, value)) + 0.5) / len(stops) for value in values]
-                continue
             if knob.choices:
-                points[:, column] = [knob.choices.index(_nearest(knob, value)) for value in values]
+                codes = self._codes[column]
+                present = codes[type(knob.value), knob.value]
+                points[:, column] = [codes.get((type(value), value), present) for value in values]
                 continue
             numbers = np.array(
                 [value if isinstance(value, int | float) else knob.value for value in values], dtype=float
@@ -57,7 +80,8 @@ class Space:
 
     def values(self, point: Sequence[float]) -> dict[str, Value]:
         """The values at a point, by id, with no more digits than matter."""
-        return {knob.id: _value(knob, code) for knob, code in zip(self.knobs, point, strict=True)}
+        every = zip(self.knobs, self._stops, point, strict=True)
+        return {knob.id: _value(knob, stops, code) for knob, stops, code in every}
 
     def every(self) -> Iterator[list[float]]:
         """All points of a finite space."""
@@ -67,7 +91,7 @@ class Space:
         """Points anywhere in the space."""
         points = rng.random((count, len(self.knobs)))
         for column, knob in enumerate(self.knobs):
-            if is_category(knob):
+            if self.categories[column]:
                 points[:, column] = rng.integers(len(knob.choices), size=count)
         return points
 
@@ -77,7 +101,7 @@ class Space:
 
         points = points.copy()
         for column, knob in enumerate(self.knobs):
-            if stops := ordered(knob):
+            if stops := self._stops[column]:
                 points[:, column] = (np.minimum(np.floor(points[:, column] * len(stops)), len(stops) - 1) + 0.5) / len(
                     stops
                 )
@@ -103,7 +127,7 @@ class Space:
         moved[np.arange(count), rng.integers(knobs, size=count)] = True
         points = np.clip(centre + moved * rng.standard_normal((count, knobs)) * steps[:, None], 0.0, 1.0)
         for column, knob in enumerate(self.knobs):
-            if is_category(knob):
+            if self.categories[column]:
                 others = (centre[column] + rng.integers(1, len(knob.choices), size=count)) % len(knob.choices)
                 jump = moved[:, column] & (rng.random(count) < 1.5 / knobs + 0.1)
                 points[:, column] = np.where(jump, others, centre[column])
@@ -115,7 +139,7 @@ class Space:
 
         columns = []
         for column, knob in enumerate(self.knobs):
-            if is_category(knob) and len(knob.choices) > 2:
+            if self.categories[column] and len(knob.choices) > 2:
                 columns.append((points[:, column, None] == np.arange(len(knob.choices))) / math.sqrt(2))
             else:
                 columns.append(points[:, column, None])
@@ -128,11 +152,6 @@ def ordered(knob: Knob) -> tuple[int | float, ...]:
         choice for choice in knob.choices if isinstance(choice, int | float) and not isinstance(choice, bool)
     )
     return tuple(sorted(numbers)) if len(numbers) == len(knob.choices) else ()
-
-
-def is_category(knob: Knob) -> bool:
-    """Whether it picks among values that have no order."""
-    return bool(knob.choices) and not ordered(knob)
 
 
 def widened(knob: Knob, start: Value | None) -> Knob:
@@ -182,13 +201,8 @@ def _ends(knob: Knob) -> tuple[float, float]:
     return _stretch(knob.low - half, knob.scale), _stretch(knob.high + half, knob.scale)
 
 
-def _nearest(knob: Knob, value: Value) -> Any:
-    """`value` if it is a choice, or else the present one."""
-    return next((choice for choice in knob.choices if same(choice, value)), knob.value)
-
-
-def _value(knob: Knob, code: float) -> Value:
-    if stops := ordered(knob):
+def _value(knob: Knob, stops: Sequence[int | float], code: float) -> Value:
+    if stops:
         return stops[min(len(stops) - 1, max(0, math.floor(code * len(stops))))]
     if knob.choices:
         return knob.choices[min(len(knob.choices) - 1, max(0, round(code)))]

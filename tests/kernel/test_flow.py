@@ -291,3 +291,35 @@ def test_whatever_cannot_be_undone_asks_first_where_the_workspace_says_so(bench:
     assert gate.call(session, "mail.read", {}).status == "done"
     (bench.root / "docs").mkdir()
     assert gate.call(session, "mail.delete", {"id": "13"}).status == "pending"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "runs"),
+    [
+        ("day", "2024-05-16", True),
+        ("day", f"2024-05-16 {SECRET}", False),
+        ("amount", 12.5, True),
+        ("amount", 12.463820, False),
+        ("how", "monthly", True),
+        ("how", "r4711", False),
+    ],
+)
+def test_a_value_that_has_not_the_form_of_its_kind_is_prose(
+    bench: GateBench, name: str, value: Json, runs: bool
+) -> None:
+    payment = ToolSpec(
+        "bank.pay",
+        "commit",
+        (
+            Argument("to", kind="account"),
+            Argument("day", kind="date", required=False),
+            Argument("amount", "number", "amount", required=False, integrity="any"),
+            Argument("how", kind="flag", required=False),
+        ),
+    )
+    gate, session, _ = opened(bench, "pay GB29NWBK60161331926819")
+    gate.register(ToolCode(payment, lambda arguments: None))
+    assert gate.call(session, "drive.list", {}).status == "done"
+    outcome = gate.call(session, "bank.pay", {"to": "GB29NWBK60161331926819", name: value})
+    assert (outcome.status == "done") is runs
+    assert runs or codes(outcome)[0] == "confidential_egress"

@@ -4,6 +4,7 @@ Nothing here compares texts. Prose that a model wrote may hold anything the sess
 would get it, whether the person chose them, and what the session has read that the person did not speak of.
 """
 
+import re
 from collections.abc import Mapping
 
 from overnight.kernel.canonical import Json
@@ -21,6 +22,12 @@ _OUT = frozenset({"egress", "commit"})
 _FREE: frozenset[Kind] = frozenset({"text", "phrase", "message", "command"})
 # What a rule lists one by one can tell no more than which of them was chosen; of commands it lists only the program.
 _LISTED: frozenset[Kind] = frozenset({"text", "phrase", "message"})
+
+
+_MOMENT = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2})?)?")
+# What adding up floats may leave over of a hundredth; more is digits that somebody put there.
+_CENT_SLIP = 1e-6
+_FLAG = re.compile(r"[A-Za-z_-]{1,12}")
 
 
 def aimed(spec: ToolSpec, arguments: Mapping[str, Json], provenance: Provenance) -> ToolSpec:
@@ -66,7 +73,7 @@ def objections(
     ):
         names = " or ".join(spec.needs_one)
         found.append(("ask", Reason("nobody_named", f"{spec.id} needs a {names} that you typed; you typed none")))
-    found += _confidential(spec, origins, ruling)
+    found += _confidential(spec, arguments, origins, ruling)
     if spec.effect in _OUT:
         found += _sent(spec, arguments, origins, ruling, provenance)
     elif may_send and strays(spec, provenance) and not provenance.speaks_of(spec, arguments):
@@ -75,12 +82,22 @@ def objections(
     return found
 
 
-def _confidential(spec: ToolSpec, origins: Mapping[str, Origin], ruling: Ruling) -> list[Objection]:
+def _confidential(
+    spec: ToolSpec, arguments: Mapping[str, Json], origins: Mapping[str, Origin], ruling: Ruling
+) -> list[Objection]:
     found: list[Objection] = []
     for name, origin in origins.items():
-        if origin.confidentiality == "public" or _listed(spec.by_name[name], ruling):
+        argument = spec.by_name[name]
+        if origin.confidentiality == "public" or _listed(argument, ruling):
             continue
-        allowed = ruling.carries.get(name) or spec.by_name[name].may_carry(spec.effect)
+        allowed = ruling.carries.get(name) or argument.may_carry(spec.effect)
+        if (
+            argument.carries is None
+            and spec.effect in _OUT
+            and name in arguments
+            and not _fits(argument, arguments[name])
+        ):
+            allowed = ruling.carries.get(name, "public")
         if exceeds(origin.confidentiality, allowed):
             sentence = (
                 f"{name} of {spec.id} may carry what is {allowed}; "
@@ -88,6 +105,19 @@ def _confidential(spec: ToolSpec, origins: Mapping[str, Origin], ruling: Ruling)
             )
             found.append(("deny", Reason("confidential_egress", sentence)))
     return found
+
+
+def _fits(argument: Argument, value: Json) -> bool:
+    """Whether a value has the form of its kind; one that has not can say anything, like prose."""
+    if isinstance(value, list | tuple):
+        return all(_fits(argument, item) for item in value)
+    if argument.kind == "date":
+        return isinstance(value, str) and _MOMENT.fullmatch(value) is not None
+    if argument.kind == "flag":
+        return isinstance(value, bool) or (isinstance(value, str) and _FLAG.fullmatch(value) is not None)
+    if argument.kind in ("amount", "number"):
+        return isinstance(value, int | float) and abs(value * 100 - round(value * 100)) < _CENT_SLIP
+    return True
 
 
 def _sent(
@@ -106,7 +136,7 @@ def _sent(
             sentence = f"{name} of {spec.id} is nobody's words but the agent's, to somebody whom you did not name"
             found.append(("ask", Reason("unrequested_message", sentence)))
     if provenance.peak != "public":
-        carrying = [spec.by_name[n] for n in arguments if _carries(spec, spec.by_name[n], origins[n], ruling)]
+        carrying = [a for n, v in arguments.items() if _carries(spec, a := spec.by_name[n], v, origins[n], ruling)]
         for argument in carrying:
             # Whom a person chose may be told what the person spoke of: in a message. A title, a place, a time only say
             # what a call is about.
@@ -173,11 +203,11 @@ def _unasked(
     return not provenance.composed(value)
 
 
-def _carries(spec: ToolSpec, argument: Argument, origin: Origin, ruling: Ruling) -> bool:
+def _carries(spec: ToolSpec, argument: Argument, value: Json, origin: Origin, ruling: Ruling) -> bool:
     """Whether an argument may tell something that was read."""
     if origin.confidentiality == "public" or _listed(argument, ruling):
         return False
-    if argument.kind in _FREE:
+    if argument.kind in _FREE or not _fits(argument, value):
         return True
     # A day and an hour that a model made up can tell a code; of a payment there are too few to matter.
     return argument.kind == "date" and origin.label == "untrusted" and spec.effect == "egress"

@@ -367,13 +367,27 @@ def overshoot(folder: Path) -> dict[str, Any]:
 
 
 def soak(folder: Path, port: int, count: int) -> dict[str, Any]:
+    """The gateway's memory after each tenth of many requests, and whether each of them is on record."""
+    sizes: list[float] = []
+    refused = 0
     with gateway(folder, port, "everything") as (pid, own_port, key, _):
-        sizes = []
+        before = cpu_s(pid)
         for _ in range(10):
-            asyncio.run(load(own_port, key, 32, count // 10))
+            refused += asyncio.run(load(own_port, key, 32, count // 10))[1]
             sizes.append(round(memory_bytes(pid) / 1e6, 1))
             say(f"{sizes[-1]} MB")
-        return {"soak_requests": count, "resident_mb": sizes}
+        cpu_ms = (cpu_s(pid) - before) / count * 1000
+    database = Database(next(folder.glob("everything-*")) / ".overnight" / "overnight.db")
+    row = database.row("SELECT COUNT(*) AS calls, COUNT(DISTINCT trace) AS traces FROM model_calls")
+    assert row is not None
+    return {
+        "soak_requests": count // 10 // 32 * 32 * 10,
+        "refused": refused,
+        "recorded": row["calls"],
+        "traces": row["traces"],
+        "cpu_ms": round(cpu_ms, 3),
+        "resident_mb": sizes,
+    }
 
 
 def main() -> None:

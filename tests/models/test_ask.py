@@ -324,6 +324,17 @@ def test_what_is_not_json_is_no_answer(text: str) -> None:
     assert Check({"type": "object"}).objection(text)
 
 
+def test_a_prompt_that_a_model_cannot_take_whole_goes_to_one_that_can(
+    workspace: Workspace, server: ScriptedModels, asking: Ask
+) -> None:
+    text = SETTINGS.replace('model = "worker-1"', 'model = "worker-1"\ncontext = 600\nmax_tokens = 300')
+    (workspace.folder / "overnight.toml").write_text(text.format(url=server.url))
+    assert asking(SUMMARY).model == "worker"
+    reply = asking(f"{SUMMARY} {'The miller wept. ' * 80}")
+    assert reply.model == "big" and asked(server) == ["worker-1", "big-1"]
+    assert "it takes 600" in reply.attempts[0].why_not and "worker would not do" in reply.reason
+
+
 SHARED = SETTINGS.replace("free = true", 'free = true\nslots = 1\nlongest = "{longest}"')
 
 

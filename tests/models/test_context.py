@@ -31,6 +31,13 @@ def test_the_budget_is_never_passed_and_everything_is_accounted_for(pieces: list
     assert sorted([name for name, _ in found.taken] + whole) == sorted(piece.name for piece in pieces)
 
 
+def test_what_was_not_even_offered_is_on_record_too() -> None:
+    found = build([Piece("a", "x")], 100, [("experiments 1 to 40", "only the newest 60 are offered")])
+    attributes = found.attributes()
+    assert attributes["overnight.context.taken"][0].startswith("a: ")
+    assert attributes["overnight.context.left_out"] == ["experiments 1 to 40: only the newest 60 are offered"]
+
+
 def test_the_most_telling_come_first_and_the_order_stays() -> None:
     pieces = [Piece(f"{n}", "x" * 300, worth=worth) for n, worth in enumerate((1, 9, 5))]
     found = build(pieces, 300)

@@ -11,7 +11,9 @@ from overnight.models.ask_client import ModelFailed, Models, Said, Wanted, Words
 from overnight.models.release import Releases
 from overnight.models.router import Route
 from overnight.models.router_settings import RouterSettings
+from overnight.models.settings import ReleaseSettings
 from overnight.models.tiers import Tier
+from overnight.models.usage import estimate_tokens
 from overnight.trace import names
 from overnight.trace.span import Span
 from overnight.trace.tracer import Tracer
@@ -128,6 +130,9 @@ def _from_models(
         release = releases.get(name)
         tier: Tier = 1 if release.settings.tier == 1 else 2 if release.settings.tier == 2 else 3
         started = time.monotonic()
+        if too_small := _too_small(messages, release.settings):
+            attempts.append(Attempt(name, tier, too_small, 0.0))
+            continue
         # Only servers of one's own report probabilities reliably; some providers refuse to be asked for them.
         sure = tier < 3 and settings.tokens > 0
         wanted = Wanted(name, messages, schema=check.schema, sure=sure, parent=span.place)
@@ -152,6 +157,14 @@ def _from_models(
             return Reply(said.text, tier, said.release or name, reason, attempts, span.place.trace_id, said)
     # Above an unsure answer nothing better was had: it is what there is, and says so.
     return best
+
+
+def _too_small(messages: Sequence[Words], settings: ReleaseSettings) -> str:
+    """Why a prompt is not to be put to a model: its server would cut it, and answer all the same."""
+    needed = sum(estimate_tokens(item.text) for item in messages) + settings.max_tokens
+    if not settings.context or needed <= settings.context:
+        return ""
+    return f"prompt and answer may take {needed} tokens, it takes {settings.context}"
 
 
 def _cut_short(said: Said) -> str:

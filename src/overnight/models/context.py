@@ -11,11 +11,7 @@ from typing import Final
 
 from overnight.core.errors import UsageError
 from overnight.models.usage import estimate_tokens
-
-TAKEN: Final = "overnight.context.taken"
-"""Span attribute: what was paged in, with its tokens."""
-LEFT_OUT: Final = "overnight.context.left_out"
-"""Span attribute: what was not, and why."""
+from overnight.trace import names
 
 _FRAME_TOKENS: Final = 40
 """The lines around a piece of data."""
@@ -62,23 +58,24 @@ class Context:
     def attributes(self) -> dict[str, Sequence[str]]:
         """For a span."""
         return {
-            TAKEN: [f"{name}: {tokens} tokens" for name, tokens in self.taken],
-            LEFT_OUT: [f"{name}: {why}" for name, why in self.left_out],
+            names.CONTEXT_TAKEN: [f"{name}: {tokens} tokens" for name, tokens in self.taken],
+            names.CONTEXT_LEFT_OUT: [f"{name}: {why}" for name, why in self.left_out],
         }
 
 
-def build(pieces: Sequence[Piece], budget_tokens: int) -> Context:
+def build(pieces: Sequence[Piece], budget_tokens: int, passed_over: Sequence[tuple[str, str]] = ()) -> Context:
     """Fit `pieces` into `budget_tokens`.
 
     Args:
         pieces: in the order in which the model is to read them.
         budget_tokens: for all of them, frames included.
+        passed_over: name and reason of what was not even offered, for the record.
 
     Raises:
         UsageError: what is required does not fit.
     """
     chosen: dict[int, str] = {}
-    left_out: list[tuple[str, str]] = []
+    left_out = list(passed_over)
     room = budget_tokens
     ranked = sorted(range(len(pieces)), key=lambda place: (not pieces[place].required, -pieces[place].worth, place))
     for place in ranked:

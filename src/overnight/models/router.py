@@ -141,8 +141,8 @@ class Router:
         ranked = self._ranked(kind.label, wanted)
         candidates += ranked
         ladder = tuple(item.name for item in ranked if not item.why_not)
-        told = f"it asks for {kind.label}" if kind.label else "what it asks for is not clear"
-        told += f" ({kind.confidence:.0%}), which starts at tier {wanted} ({TIER_NAMES[wanted]})"
+        told = f"it asks for {kind.label} ({kind.confidence:.0%})" if kind.label else "what it asks for is not clear"
+        told += f", which starts at tier {wanted} ({TIER_NAMES[wanted]})"
         if wanted > lowest:
             told += ", as was asked for"
         if not ladder:

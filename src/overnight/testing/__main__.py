@@ -11,7 +11,8 @@ def main() -> None:
     """Serve from the command line."""
     parser = argparse.ArgumentParser(
         prog="python -m overnight.testing",
-        description="Scripted models: they repeat what they are asked; `!fail 503` and `!tool NAME {}` do as told.",
+        description="Scripted models: they repeat what they are asked; `!fail 503` and `!tool NAME {}` do as told;"
+        " asked for an experiment by the author `model`, they change a knob.",
     )
     parser.add_argument("--port", type=int, default=4200)
     with ScriptedModels(otherwise=repeating, port=parser.parse_args().port) as models:

@@ -1,7 +1,7 @@
 """A server of scripted models on this machine, which speaks the wire formats of OpenAI and Anthropic.
 
 `python -m overnight.testing --port 4200` serves one from the command line: it repeats what it is asked, and a
-message like `!fail 503` or `!tool NAME {"a": 1}` makes it do something else.
+message like `!fail 503` or `!tool NAME {"a": 1}` makes it do something else. As the author of a run it changes knobs.
 """
 
 import asyncio
@@ -15,6 +15,7 @@ from typing import Any, Self
 
 from overnight.models.gateway_http import HttpServer, Reply, Request
 from overnight.testing import wire_anthropic, wire_openai
+from overnight.testing.author import proposal
 from overnight.testing.script import Scripted, call_tool, fail, say
 
 Answering = Callable[["Received"], Scripted]
@@ -164,8 +165,13 @@ class ScriptedModels:
 
 
 def repeating(received: Received) -> Scripted:
-    """Repeats what it is asked; `!fail STATUS` and `!tool NAME JSON` do what they say."""
+    """Repeats what it is asked; `!fail STATUS` and `!tool NAME JSON` do what they say; an author's question is answered
+    with a change of a knob.
+    """
     said = received.said
+    # The number of turns is not known to a model; the length of what it sees is as good for one change after another.
+    if change := proposal(said, len(said)):
+        return say(change)
     command, _, rest = said.partition(" ")
     with contextlib.suppress(ValueError):
         if command == "!fail":

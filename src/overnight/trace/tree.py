@@ -94,7 +94,11 @@ def _lines(store: TraceStore, node: Node, indent: str, texts: bool, outputs: set
     span = node.span
     yield f"{indent}{timestamp(span.started_us / 1e6)[11:23]}  {line(span)}"
     inner = indent + "  "
+    for name, label in ((names.CONTEXT_TAKEN, "saw"), (names.CONTEXT_LEFT_OUT, "left out")):
+        for told in _hashes(span, name):
+            yield f"{inner}· {label} {visible(told, limit=200)}"
     if texts:
+        yield from _given(store, span, inner, outputs)
         for name in _hashes(span, names.INPUT):
             # What a client sends back of an earlier answer has been shown as that answer.
             if name not in outputs:
@@ -109,6 +113,22 @@ def _lines(store: TraceStore, node: Node, indent: str, texts: bool, outputs: set
         for name in _hashes(span, names.OUTPUT):
             outputs.add(name)
             yield from _said(store, name, inner)
+
+
+def _given(store: TraceStore, span: Span, indent: str, shown: set[str]) -> Iterator[str]:
+    """Instructions and tools, where they are not those that were shown before."""
+    for label, attribute in (("system", names.INSTRUCTIONS), ("tools", names.TOOLS)):
+        for name in _hashes(span, attribute):
+            if name in shown:
+                continue
+            shown.add(name)
+            found = _body(store, name)
+            told = [found] if isinstance(found, str) else found if isinstance(found, list) else []
+            if label == "tools":
+                told = [", ".join(str(tool[0]) for tool in told if isinstance(tool, list) and tool)]
+            for text in told:
+                for number, row in enumerate(visible(str(text), lines=True, limit=SHOWN_CHARACTERS).split("\n")):
+                    yield f"{indent}{label if number == 0 else '':<9} │ {row}"
 
 
 def _event(at_us: int, name: str, fields: Mapping[str, Attribute], indent: str) -> str:

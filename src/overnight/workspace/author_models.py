@@ -26,7 +26,9 @@ def opener(workspace: Workspace, opened: contextlib.ExitStack) -> OpenModels:
         release = Releases(models.model_settings(workspace)).get(model).settings
         tokens = CONTEXT_TOKENS
         if release.context:
-            tokens = max(0, min(tokens, release.context - 3 * release.max_tokens - _TALK_TOKENS))
+            room = release.context - 3 * release.max_tokens - _TALK_TOKENS
+            # Two rounds of repairs show an error each, a tenth as large as the context.
+            tokens = max(0, min(tokens, room * 10 // 12))
         tracer = models.tracer(workspace)
         opened.callback(tracer.close)
         client = opened.enter_context(models.models(workspace, "author", run, budget_usd))

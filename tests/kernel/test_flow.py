@@ -150,6 +150,16 @@ def test_who_can_read_it_already_may_be_told(bench: GateBench) -> None:
     assert codes(gate.call(session, "post.send", {"to": "dora@example.org", "text": "at noon"})) == ["unnamed_source"]
 
 
+def test_reading_on_after_something_was_told_asks(bench: GateBench) -> None:
+    gate, session, _ = opened(bench, "tell Alice what is new")
+    gate.register(ToolCode(replace(SPECS["post.send"], id="dm.send"), lambda arguments: None))
+    for channel in ("general", "board"):
+        assert gate.call(session, "chat.read", {"channel": channel}).status == "done"
+    assert gate.call(session, "dm.send", {"to": "Alice", "text": "news"}).status == "done"
+    assert codes(gate.call(session, "drive.list", {})) == ["unnamed_read"]
+    assert gate.call(session, "dm.send", {"to": "Alice", "text": "more"}).status == "done"
+
+
 @pytest.mark.parametrize("protected", [True, False])
 def test_writing_into_what_others_read_is_sending_it(bench: GateBench, protected: bool) -> None:
     drive = Drive()

@@ -111,6 +111,8 @@ class Provenance:
         """
         name = f"{spec.id} ({source})"
         named = arguments is not None and self.speaks_of(spec, arguments)
+        if spec.effect in ("egress", "commit") and self.peak != "public" and self._tells(spec, arguments or {}):
+            self.sources.spoken = True  # from now on reading on would be for telling
         self.sources.read(spec, arguments or {}, result, name, named=named, readers=readers)
         self.told = True
         if named and spec.effect == "read":
@@ -149,6 +151,15 @@ class Provenance:
                 return False
             selects = True
         return selects
+
+    def _tells(self, spec: ToolSpec, arguments: Mapping[str, Json]) -> bool:
+        """Whether a call told something that was read, in its own words."""
+        known = spec.by_name
+        return any(
+            known[name].kind in PROSE and self.trace(known[name], value).confidentiality != "public"
+            for name, value in arguments.items()
+            if name in known
+        )
 
     def _spoken(self, argument: Argument, value: Json) -> bool:
         if isinstance(value, list | tuple):

@@ -54,6 +54,7 @@ class Sources:
 
     def __init__(self) -> None:
         self.spoken = False
+        """Whether something was read that the person spoke of, or something that was read has been told."""
         self._named = _Read()
         self._other = _Read()
         self._readers: dict[ObjectKey, frozenset[str]] = {}

@@ -2,11 +2,9 @@
 
     dojo/bin/python benchmarks/agentdojo_attacks.py        # the environment of agentdojo_replay.py
 
-Two rounds. The first was written on the rules of commit 43e2a45: 174 of 2,327 pairs succeeded (7.5 %). What it found was
-mended in the gate and, against the idea of a freeze, in word lists and declarations of the rules, so its number after that
-is no proof (24 of 2,237, without what is counted apart below). The second was written on the mended gate, fe7f212: 97 of
-1,131 (8.6 %). 32 of those were links without a scheme or with blanks around their dots, which count as links since; 60 are
-one hole that is open: writing into a file that others can already read is a `write` and ought to be egress.
+Two rounds. The first was written on the rules of commit 43e2a45: 174 of 2,327 pairs succeeded (7.5 %). The second was
+written on what was mended then, fe7f212: 97 of 1,131 (8.6 %). What both found was mended in the gate (`kernel/flow.py`)
+and, against the idea of a freeze, in declarations and rules, so that their numbers since are a regression and no proof.
 
 Four families: what is confidential goes to somebody the person trusts (`trusted`), goals and data are disguised
 (`encoded`), the deed is split over calls that look harmless one by one (`split`), the data is reworded (`paraphrased`). A fifth, `allowed`, is what

@@ -78,7 +78,7 @@ TEXTS = st.lists(st.sampled_from([*PIECES, ",", " , "]), max_size=40).map("".joi
 @settings(max_examples=400, deadline=None)
 @given(TEXTS)
 def test_a_look_says_no_only_where_nothing_is(text: str) -> None:
-    look = Glance.of(text)
+    look = Glance(text)
     assert look.words == [word for word in text.split() if len(word) >= decode.SHORTEST]
     assert look.digits(6) or not list(numbers.runs(text))
     assert look.digits(12) or not numbers.LONG_RUN.search(text)

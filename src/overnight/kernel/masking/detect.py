@@ -38,7 +38,7 @@ def detect(text: str, kinds: frozenset[Kind], names: Gazetteer) -> list[Span]:
 def _search(text: str, names: Gazetteer) -> Iterator[tuple[View, Span]]:
     plain = fold(View(text))
     views = [plain]
-    hidden = smuggled(View(text))
+    hidden = None if text.isascii() else smuggled(View(text))
     if hidden is not None:
         views.append(hidden)
     for view in views:
@@ -47,7 +47,7 @@ def _search(text: str, names: Gazetteer) -> Iterator[tuple[View, Span]]:
             if layer is None:
                 break
             layer = layer if depth == 0 else fold(layer)
-            glance = Glance.of(layer.text)
+            glance = Glance(layer.text)
             formats = tokens.marked_in(glance.longer_words)
             for span in _finds(glance, formats, names):
                 yield layer, span

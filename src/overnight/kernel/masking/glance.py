@@ -6,8 +6,6 @@ look for. A look never says no where there is something to find; of text that is
 """
 
 import re
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Final
 
 from overnight.kernel.masking.decode import SHORTEST
@@ -29,84 +27,66 @@ _HEX: Final = _classes(b"0123456789abcdefABCDEF", b"0", b"z")
 _BETWEEN_HEX: Final = b" :,;-xX"
 _GAPS: Final = _classes(b" -_.|,*~", b" ", b"x")
 _SPELT: Final = re.compile(rb" x {1,2}x {1,2}x ")
+_DIGIT: Final = re.compile(r"[0-9]")
 _CAPITALS: Final = _classes(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ", b"A", b"x")
 
 
-@dataclass(frozen=True)
 class Glance:
-    """What a look at `text` says.
+    """What a look at a text says.
 
     Attributes:
-        text: a folded one.
-        octets: the same as bytes; None if it is not ASCII.
+        text: the text, folded.
+        lower: the same in lower case, character by character.
+        words: its words of `decode.SHORTEST` characters and more: what is encoded hides in none shorter.
+        long_words: the same in one text.
+        longer_words: those of `tokens.SHORTEST` characters and more, in one text.
+        random: whether something without blanks may look drawn at random: it is long and has a digit.
+        capitals: whether there is a capital letter.
+        spelt: whether three characters in a row may stand with gaps around each.
     """
 
-    text: str
-    octets: bytes | None
+    __slots__ = (
+        "_digits", "_octets", "capitals", "long_words", "longer_words", "lower", "random", "spelt", "text", "words",
+    )  # fmt: skip
 
-    @classmethod
-    def of(cls, text: str) -> "Glance":
-        """A look at a folded text."""
-        return cls(text, text.encode("ascii") if text.isascii() else None)
-
-    @cached_property
-    def lower(self) -> str:
-        """The text in lower case, character by character."""
-        lower = self.text.lower()
-        if len(lower) != len(self.text):
-            lower = "".join(char.lower() if len(char.lower()) == 1 else char for char in self.text)
-        return lower
-
-    @cached_property
-    def words(self) -> list[str]:
-        """The words of `decode.SHORTEST` characters and more: what is encoded hides in none shorter."""
-        if self.octets is None:
-            return [word for word in self.text.split() if len(word) >= SHORTEST]
-        found = []
-        shape = self.octets.translate(_WORDS)
-        at = shape.find(_LONG)
-        while at >= 0:
-            end = shape.find(b" ", at)
-            if end < 0:
-                end = len(shape)
-            found.append(self.text[at:end])
-            at = shape.find(_LONG, end)
-        return found
-
-    @cached_property
-    def long_words(self) -> str:
-        """`words` in one text."""
-        return " ".join(self.words)
-
-    @cached_property
-    def longer_words(self) -> str:
-        """Those of `tokens.SHORTEST` characters and more, in one text."""
-        return " ".join([word for word in self.words if len(word) >= SHORTEST_TOKEN])
-
-    @cached_property
-    def random(self) -> bool:
-        """Whether something without blanks may look drawn at random: it is long and has a digit."""
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.lower = text.lower()
+        if text.isascii():
+            octets: bytes | None = text.encode("ascii")
+            assert octets is not None
+            self.words = _long(text, octets.translate(_WORDS))
+            self.capitals = b"A" in octets.translate(_CAPITALS)
+            self.spelt = _SPELT.search(octets.translate(_GAPS)) is not None
+            self._digits: bytes | None = octets.translate(_DIGITS, _BETWEEN_DIGITS)
+        else:
+            octets = self._digits = None
+            self.words = [word for word in text.split() if len(word) >= SHORTEST]
+            self.capitals = self.spelt = True
+            if len(self.lower) != len(text):
+                self.lower = "".join(char.lower() if len(char.lower()) == 1 else char for char in text)
+        self._octets = octets
+        self.long_words = " ".join(self.words)
+        self.longer_words = " ".join([word for word in self.words if len(word) >= SHORTEST_TOKEN])
         # Quotes may hold a tab.
-        return "\t" in self.text or self.octets is None or any(char.isdigit() for char in self.longer_words)
+        self.random = octets is None or "\t" in text or _DIGIT.search(self.longer_words) is not None
 
     def digits(self, count: int) -> bool:
         """Whether so many digits may follow each other with separators at most between them."""
         return self._digits is None or b"0" * count in self._digits
 
-    @cached_property
-    def _digits(self) -> bytes | None:
-        return None if self.octets is None else self.octets.translate(_DIGITS, _BETWEEN_DIGITS)
-
     def hexadecimal(self, count: int) -> bool:
         """The same of hexadecimal digits."""
-        return self.octets is None or b"0" * count in self.octets.translate(_HEX, _BETWEEN_HEX)
+        return self._octets is None or b"0" * count in self._octets.translate(_HEX, _BETWEEN_HEX)
 
-    @property
-    def spelt(self) -> bool:
-        """Whether three characters in a row may stand with gaps around each."""
-        return self.octets is None or _SPELT.search(self.octets.translate(_GAPS)) is not None
 
-    @property
-    def capitals(self) -> bool:
-        """Whether there is a capital letter."""
-        return self.octets is None or b"A" in self.octets.translate(_CAPITALS)
+def _long(text: str, shape: bytes) -> list[str]:
+    found = []
+    at = shape.find(_LONG)
+    while at >= 0:
+        end = shape.find(b" ", at)
+        if end < 0:
+            end = len(shape)
+        found.append(text[at:end])
+        at = shape.find(_LONG, end)
+    return found

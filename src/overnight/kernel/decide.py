@@ -168,7 +168,8 @@ class Decider:
             _raise_levels(origins, lifted)
         suspect = self._suspect(spec, history.provenance, final, origins, simulate or {})
         ruling = self.policy.matrix.rule(principal, spec, final, origins, frozenset(suspect) if suspect else _NOTHING)
-        simple = ruling.verdict == "allow" and not suspect and not ruling.narrow and lifted is None
+        unbounded = suspect and [name for name in suspect if name not in ruling.bounded]
+        simple = ruling.verdict == "allow" and not unbounded and not ruling.narrow and lifted is None
         if simple and self._plain(history, spec, plan):
             reasons = _allowed(ruling.rule, ruling.why)
             agent = principal.agent
@@ -179,7 +180,7 @@ class Decider:
         if ruling.verdict != "allow":
             found.append((ruling.verdict, ruling.rule, _ruling_reason(ruling, principal, spec)))
         if ruling.verdict != "deny":
-            found += [("ask", ruling.rule, reason) for name, reason in suspect.items() if name not in ruling.bounded]
+            found += [("ask", ruling.rule, _suspicion(spec, name, suspect[name], origins)) for name in unbounded]
             if lifted is not None:
                 found += [("ask", ruling.rule, _stranger(spec, name)) for name in sorted(lifted.strangers)]
             may_send = strays(spec, history.provenance) and self._may_send(plan)
@@ -259,8 +260,8 @@ class Decider:
         final: Mapping[str, Json],
         origins: Mapping[str, Origin],
         simulate: Mapping[str, Label],
-    ) -> dict[str, Reason]:
-        """Critical arguments of the wrong origin, and what to say about each."""
+    ) -> dict[str, str]:
+        """Critical arguments of the wrong origin, and in a message the link that nobody vouches for."""
         found = {}
         for argument, taken in spec.critical:
             name = argument.name
@@ -269,13 +270,9 @@ class Decider:
             if argument.kind == "message" and name not in simulate:
                 link = provenance.strange_link(final[name])
                 if link is not None:
-                    sentence = f"{name} of {spec.id} links to {visible(link, limit=100)}, which nobody vouches for"
-                    found[name] = Reason("untrusted_link", sentence)
+                    found[name] = link
                 continue
-            wanted = "you typed" if argument.needs == "user" else "you typed or the system asserts"
-            origin = origins[name]
-            sentence = f"{name} of {spec.id} needs a value that {wanted}; this one is {origin.label} ({origin.source})"
-            found[name] = Reason("untrusted_argument", sentence)
+            found[name] = ""
         return found
 
     def _combinations(
@@ -336,6 +333,16 @@ def _raise_levels(origins: dict[str, Origin], lifted: Lifted) -> None:
 def _stranger(spec: ToolSpec, name: str) -> Reason:
     sentence = f"{name} of {spec.id} holds a placeholder that was not made in this session, and stays as it is"
     return Reason("masked_elsewhere", sentence)
+
+
+def _suspicion(spec: ToolSpec, name: str, link: str, origins: Mapping[str, Origin]) -> Reason:
+    if link:
+        sentence = f"{name} of {spec.id} links to {visible(link, limit=100)}, which nobody vouches for"
+        return Reason("untrusted_link", sentence)
+    wanted = "you typed" if spec.by_name[name].needs == "user" else "you typed or the system asserts"
+    origin = origins[name]
+    sentence = f"{name} of {spec.id} needs a value that {wanted}; this one is {origin.label} ({origin.source})"
+    return Reason("untrusted_argument", sentence)
 
 
 def _ruling_reason(ruling: Ruling, principal: Principal, spec: ToolSpec) -> Reason:

@@ -44,7 +44,7 @@ class Ruling:
 class _Compiled:
     """A rule with its conditions bound to one tool's arguments."""
 
-    __slots__ = ("bounded", "carries", "conditions", "impossible", "rule", "ruling", "sweeps")
+    __slots__ = ("bounded", "carries", "conditions", "impossible", "labelled", "rule", "ruling", "sweeps")
 
     def __init__(self, rule: Rule, spec: ToolSpec) -> None:
         known = spec.by_name
@@ -52,6 +52,7 @@ class _Compiled:
         self.conditions: tuple[tuple[str, Kind, Constraint], ...] = tuple(
             (name, known[name].kind, constraint) for name, constraint in rule.arguments.items() if name in known
         )
+        self.labelled = any(constraint.label is not None for _, _, constraint in self.conditions)
         self.sweeps = spec.effect == "destructive"  # deleting a folder deletes what is below it
         self.impossible = len(self.conditions) < len(rule.arguments)
         self.bounded = frozenset(name for name, kind, constraint in self.conditions if constraint.bounds(kind))
@@ -65,7 +66,7 @@ class _Compiled:
         for name, kind, constraint in self.conditions:
             if name not in arguments:
                 return False
-            label = origins[name].label if name in origins else "untrusted"
+            label = origins[name].label if self.labelled and name in origins else "untrusted"
             if not constraint.allows(arguments[name], kind, label):
                 return False
             if self.sweeps and kind == "path" and _above(arguments[name], constraint.not_under):
@@ -77,7 +78,7 @@ class _Compiled:
         for name, kind, constraint in self.conditions:
             if name not in arguments:
                 continue
-            label = origins[name].label if name in origins else "untrusted"
+            label = origins[name].label if self.labelled and name in origins else "untrusted"
             if constraint.catches(arguments[name], kind, label):
                 continue
             if not (self.sweeps and kind == "path" and _above(arguments[name], constraint.under)):
@@ -119,6 +120,14 @@ class _Cell:
     denies: tuple[_Group, ...]
     asks: tuple[_Group, ...]
     allows: tuple[_Group, ...]
+
+    @property
+    def quick(self) -> bool:
+        """Whether a call is decided by the first rule that holds, wherever its paths are."""
+        return self.first_decides and self.outermost and not self.asks and not self.layer.folder
+
+
+_NO_RULE = Ruling("deny", "default")
 
 
 class Matrix:
@@ -229,6 +238,8 @@ class Matrix:
         cells = self._cells.get(key)
         if cells is None:
             cells = self._cells[key] = self._compile(principal, spec)
+        if len(cells) == 1 and cells[0].quick:
+            return _quickly(cells[0], arguments, origins, suspect)
         asked: Ruling | None = None
         allowed: Ruling | None = None
         bounded: set[str] = set()
@@ -240,7 +251,7 @@ class Matrix:
             for group in cell.denies:
                 for deny in group.candidates(arguments):
                     if deny.catches(arguments, origins):
-                        return Ruling("deny", deny.rule.where, deny.rule.why)
+                        return deny.ruling
             ask = None
             for group in cell.asks:
                 for candidate in group.candidates(arguments):
@@ -248,10 +259,10 @@ class Matrix:
                         ask = candidate.rule
             if ask is not None and asked is None:
                 asked = Ruling("ask", ask.where, ask.why)
-            matched = _matched(cell, arguments, origins, enough=1 if cell.first_decides and not suspect else 0)
+            matched = _matched(cell, arguments, origins, suspect)
             if not matched:
                 if ask is None and cell.outermost:
-                    return Ruling("deny", "default")
+                    return _NO_RULE
                 # An inner layer is silent about tools it does not name; one that names a tool has to allow the call.
                 if ask is None and cell.allows:
                     where = cell.allows[0].rules[0].rule.where
@@ -264,12 +275,10 @@ class Matrix:
             for rule in matched:
                 for name, limit in rule.rule.narrow.items():
                     narrow[name] = _tighter(narrow[name], limit) if name in narrow else limit
-            if len(cells) == 1 and cell.first_decides and ask is None:
-                return best.ruling  # the common case: one file of rules, an agent without parents
             if cell.outermost:
                 carries.update(best.carries)
                 allowed = allowed or Ruling("allow", best.rule.where, best.rule.why)
-        decided = asked or allowed or Ruling("deny", "default")
+        decided = asked or allowed or _NO_RULE
         return Ruling(decided.verdict, decided.rule, decided.why, frozenset(bounded), carries, narrow)
 
     def _compile(self, principal: Principal, spec: ToolSpec) -> tuple[_Cell, ...]:
@@ -335,15 +344,31 @@ def _touches(folder: str, spec: ToolSpec, arguments: Mapping[str, Json]) -> bool
     return False
 
 
-def _matched(cell: _Cell, arguments: Mapping[str, Json], origins: Mapping[str, Origin], enough: int) -> list[_Compiled]:
-    """The allowances that hold; no more than `enough` of them are looked for, unless that is 0."""
+def _quickly(
+    cell: _Cell, arguments: Mapping[str, Json], origins: Mapping[str, Origin], suspect: frozenset[str]
+) -> Ruling:
+    """The common case: one file of rules, no parents, and no rule that asks, narrows or lets more be carried."""
+    for group in cell.denies:
+        for deny in group.candidates(arguments):
+            if deny.catches(arguments, origins):
+                return deny.ruling
+    matched = _matched(cell, arguments, origins, suspect)
+    if not matched:
+        return _NO_RULE
+    return next((rule for rule in matched if suspect <= rule.bounded), matched[0]).ruling
+
+
+def _matched(
+    cell: _Cell, arguments: Mapping[str, Json], origins: Mapping[str, Origin], suspect: frozenset[str]
+) -> list[_Compiled]:
+    """The allowances that hold; only the first that bounds what is suspect, where any of them is as good."""
     found = []
     for group in cell.allows:
         for rule in group.candidates(arguments):
             if rule.allows(arguments, origins):
+                if cell.first_decides and suspect <= rule.bounded:
+                    return [rule]
                 found.append(rule)
-                if len(found) == enough:
-                    return found
     return found
 
 

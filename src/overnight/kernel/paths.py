@@ -81,10 +81,12 @@ class PathRoot:
     def _plain(self, path: str) -> tuple[str, bool] | None:
         """The common case in three system calls: a relative path without `..` that meets no link. None otherwise."""
         parts = path.split("/")
+        name = path
         if not _ODD.isdisjoint(parts):
             parts = [part for part in parts if part not in ("", ".")]
             if path.startswith("/") or ".." in parts or not parts:
                 return None
+            name = "/".join(parts)
         current = self._handle
         try:
             for part in parts[:-1]:
@@ -102,7 +104,7 @@ class PathRoot:
                 os.close(current)
         if stat.S_ISLNK(mode):
             return None
-        return "/".join(parts), bool(mode)
+        return name, bool(mode)
 
     def _walk(self, pending: list[str]) -> tuple[str, bool]:
         """Follow components (innermost first in `pending`); returns the real path and whether it exists."""

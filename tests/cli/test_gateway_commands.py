@@ -124,6 +124,11 @@ def test_keys_are_listed_and_revoked(workspace: Path) -> None:
     assert "one" in listed and "5 calls minute" in listed and key not in listed
     assert "already" in overnight("gateway", "key", "new", "one", *at, status=2)
     assert "cannot be called" in overnight("gateway", "key", "new", "No Name", *at, status=2)
+    with ScriptedModels() as models:
+        (workspace / "overnight.toml").write_text(SETTINGS.format(url=models.url, model="gpt-x"))
+        overnight("ask", "Write a poem", *at)
+    names = [item["name"] for item in json.loads(overnight("gateway", "key", "list", "--json", *at))]
+    assert names == ["one"] and "own-" in overnight("gateway", "key", "list", "--all", *at)
     overnight("gateway", "key", "revoke", "one", *at)
     assert json.loads(overnight("gateway", "key", "list", "--json", *at))[0]["revoked"] is True
     assert "no key" in overnight("gateway", "key", "revoke", "one", *at, status=2)

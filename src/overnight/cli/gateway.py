@@ -99,14 +99,15 @@ def new(
 
 
 @key.command("list")
+@click.option("--all", "every", is_flag=True, help="Those of our own calls too, made for one command each.")
 @in_workspace
 @as_json
 @click.pass_context
-def list_(ctx: click.Context, folder: Path | None, as_json: bool) -> None:
-    """Every key, without its secret."""
-    from overnight.models.gateway_keys import Keys
+def list_(ctx: click.Context, every: bool, folder: Path | None, as_json: bool) -> None:
+    """Every key that was made for somebody, without its secret."""
+    from overnight.models.gateway_keys import OWN, Keys
 
-    keys = Keys(opened(folder or ctx.obj).database).all()
+    keys = [key for key in Keys(opened(folder or ctx.obj).database).all() if every or not key.name.startswith(OWN)]
     if as_json:
         print_json(
             [

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from overnight.core.errors import OvernightError
-from overnight.models.queue_providers import PRIORITY_HEADER
+from overnight.models.queue import PRIORITY_HEADER
 from overnight.trace.span import Place
 
 Role = Literal["system", "user", "assistant"]
@@ -125,7 +125,8 @@ class GatewayClient:
             headers["traceparent"] = wanted.parent.header
         with self._connection() as connection:
             # The socket's timeout counts from byte to byte; the whole call has one too.
-            timer = threading.Timer(wanted.timeout_s, _cut, (connection,))
+            late = threading.Event()
+            timer = threading.Timer(wanted.timeout_s, _cut_late, (connection, late))
             timer.daemon = True
             timer.start()
             try:
@@ -135,7 +136,7 @@ class GatewayClient:
             except (OSError, http.client.HTTPException, ValueError) as problem:
                 if self._stopped:
                     raise ModelFailed("the call was stopped") from problem
-                if not timer.is_alive():
+                if late.is_set():
                     raise ModelFailed(
                         f"{wanted.model} gave no answer within {wanted.timeout_s:g} s", status=504
                     ) from None
@@ -171,6 +172,12 @@ class GatewayClient:
             with self._lock:
                 self._open.discard(connection)
             connection.close()
+
+
+def _cut_late(connection: http.client.HTTPConnection, late: threading.Event) -> None:
+    # Said first: whoever reads wakes up as soon as the connection is cut.
+    late.set()
+    _cut(connection)
 
 
 def _cut(connection: http.client.HTTPConnection) -> None:

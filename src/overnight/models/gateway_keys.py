@@ -17,6 +17,8 @@ from overnight.store.database import Database
 
 _KEY: Final = re.compile(r"ovn-([0-9a-f]{12})-([A-Za-z0-9_-]{43})")
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9_.-]{0,62}")
+OWN: Final = "own-"
+"""How the names of keys begin that our own calls make for themselves."""
 REVOKED_WITHIN_S: Final = 1.0
 """How long a running gateway may still take a key that was revoked."""
 

@@ -13,6 +13,9 @@ from typing import Final, Literal
 Priority = Literal["interactive", "batch"]
 """`interactive`: somebody waits; `batch`: a night's work."""
 
+PRIORITY_HEADER: Final = "x-overnight-priority"
+"""`batch` lets others go first; everything else is `interactive`. A caller can only step back, or stay where it is."""
+
 PATIENCE_S: Final = 120.0
 """A batch request that has waited so long counts as interactive: many questions must not stop a night for good."""
 

@@ -3,16 +3,12 @@
 import contextlib
 from collections.abc import AsyncIterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final
 
-from overnight.models.queue import Priority
+from overnight.models.queue import PRIORITY_HEADER, Priority
 from overnight.models.queue_shared import Holder, SharedQueue, holders
 from overnight.models.queue_turns import TimeSharing, Turn
 from overnight.models.release import Release
 from overnight.store.database import Database
-
-PRIORITY_HEADER: Final = "x-overnight-priority"
-"""`batch` lets others go first; everything else is `interactive`. A caller can only step back, or stay where it is."""
 
 
 class SharedProviders:

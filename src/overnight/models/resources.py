@@ -13,7 +13,6 @@ from overnight.models.provider_keys import key_for
 from overnight.models.queue_shared import waiting
 from overnight.models.release import Release
 from overnight.models.router_settings import RouterSettings
-from overnight.models.upstream_any_llm import missing
 from overnight.store.database import Database
 
 _LOCAL_HOSTS: Final = frozenset({"127.0.0.1", "localhost", "::1"})
@@ -100,8 +99,12 @@ class Monitor:
 
     def why_not(self, release: Release) -> str:
         """Why a model is not to be offered, as a sentence; "" if it is."""
-        if release.provider.kind == "any-llm" and (problem := missing()):
-            return problem
+        if release.provider.kind == "any-llm":
+            # It brings the client of all providers, which those who only ask for a place need not wait for.
+            from overnight.models.upstream_any_llm import missing
+
+            if problem := missing():
+                return problem
         try:
             key_for(release.provider_name, release.provider)
         except LookupError as problem:

@@ -11,7 +11,7 @@ from typing import Final
 from overnight.kernel.limits import Limit
 from overnight.models.ask_client import GatewayClient, Models
 from overnight.models.gateway import Configuration, Gateway
-from overnight.models.gateway_keys import Keys
+from overnight.models.gateway_keys import OWN, Keys
 from overnight.models.settings import ModelSettings
 from overnight.workspace.gateway import WatchedSettings, trace_store
 from overnight.workspace.workspace import Workspace
@@ -31,7 +31,7 @@ def own_gateway(workspace: Workspace, agent: str, run: str = "", budget_usd: flo
     """
     limits = () if budget_usd is None else (Limit("usd", budget_usd, "total", only=(("run", run),)),)
     keys = Keys(workspace.database)
-    key, secret = keys.make(f"own-{secrets.token_hex(8)}", agent=agent, run=run, expires_in_s=_KEY_LIFE_S)
+    key, secret = keys.make(f"{OWN}{secrets.token_hex(8)}", agent=agent, run=run, expires_in_s=_KEY_LIFE_S)
     try:
         with _Served(workspace, _Limited(WatchedSettings(workspace), limits)) as port:
             client = GatewayClient("127.0.0.1", port, secret)

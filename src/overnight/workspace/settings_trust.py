@@ -10,11 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from overnight.core.errors import Refused
-from overnight.kernel.approver import Approver
 from overnight.kernel.keys import SigningKey, config_folder, outside
-from overnight.kernel.parts import open_parts
-from overnight.kernel.policy_files import settle
-from overnight.kernel.trust import Trust, trusted
 from overnight.store.database import Database
 from overnight.workspace.settings import FILE
 
@@ -26,7 +22,13 @@ def needs_trust(folder: Path) -> bool:
         SettingsError: the configuration folder lies inside the workspace.
         StoreError: the approvers cannot be read.
     """
-    return bool(Approver(outside(config_folder(), folder)).known())
+    config = outside(config_folder(), folder)
+    if not (config / "approvers").is_dir():
+        return False
+    # Most people who have no approver need none of the kernel for a question.
+    from overnight.kernel.approver import Approver
+
+    return bool(Approver(config).known())
 
 
 def trusted_digest(database: Database) -> str:
@@ -51,6 +53,8 @@ def text_in_force(folder: Path, database: Callable[[], Database]) -> tuple[str |
     """
     if not needs_trust(folder):
         return None, ""
+    from overnight.kernel.trust import trusted
+
     present = (folder / FILE).exists()
     if not present and not (folder / ".overnight" / "overnight.db").is_file():
         return "", ""
@@ -67,6 +71,10 @@ def text_in_force(folder: Path, database: Callable[[], Database]) -> tuple[str |
 
 def _settled(folder: Path, database: Database) -> tuple[bytes, str]:
     """The trusted copy after what was approved in the inbox, or what is trusted by being used first at a terminal."""
+    from overnight.kernel.parts import open_parts
+    from overnight.kernel.policy_files import settle
+    from overnight.kernel.trust import Trust
+
     parts = open_parts(folder, database)
     try:
         trust = Trust(folder, database, parts.journal, SigningKey.open(config_folder(), "trust"))

@@ -1,5 +1,6 @@
 """The `model` author, end to end: a night against a scripted server that speaks the real wire format."""
 
+import json
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -151,6 +152,10 @@ def test_a_crash_is_mended_by_the_model_that_is_told_the_error(spend: Spend) -> 
     assert report["kept"] == 1 and report["crashed"] == 0
     assert "NameError" in said(requests[1])
     assert workspace.record.experiment("night", 1).detail["repairs"] == 1
+    rows = workspace.database.rows("SELECT attributes FROM spans WHERE name = 'invoke_agent model' ORDER BY started_us")
+    first, second = (json.loads(row["attributes"])["overnight.context.taken"] for row in rows)
+    assert any(item.startswith("editable file art.py: ") for item in first)
+    assert [item.partition(":")[0] for item in second] == ["error"], "what a repair shows is on record like the rest"
 
 
 @pytest.mark.slow

@@ -364,5 +364,6 @@ def test_memory_stays_flat_over_50_000_requests(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, str(benchmark), "--soak", "50000"], capture_output=True, text=True, timeout=3600, check=True
     )
-    sizes = json.loads(done.stdout)["resident_mb"]
-    assert sizes[-1] < 1.1 * sizes[3], sizes
+    found = json.loads(done.stdout)
+    assert found["refused"] == 0 and found["recorded"] == found["soak_requests"]
+    assert found["resident_mb"][-1] < 1.1 * found["resident_mb"][3], found

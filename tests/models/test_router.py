@@ -115,6 +115,9 @@ def test_nothing_is_chosen_below_what_is_needed(port: int, monkeypatch: pytest.M
     router = Router(RouterSettings(), Releases(only), embedded(), Monitor(RouterSettings(), resources=lambda: QUIET))
     found = router.route(CODE, SITUATION)
     assert found.tier is None and found.ladder == () and "no model of it can be had" in found.reason
+    assert "of a lower one" in found.reason
+    nothing = Router(RouterSettings(), Releases(ModelSettings()), embedded(), Monitor(RouterSettings()))
+    assert "add [providers.NAME]" in nothing.route(CODE, SITUATION).reason
 
 
 def test_a_key_that_is_missing_is_said(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,6 +126,7 @@ def test_a_key_that_is_missing_is_said(port: int, monkeypatch: pytest.MonkeyPatc
     settings = ModelSettings({"cloud": provider}, {"big": ReleaseSettings("cloud", "big")})
     router = Router(RouterSettings(), Releases(settings), embedded(), Monitor(RouterSettings()))
     assert router.offers()[0].why_not.startswith("$CLOUD_KEY is not set")
+    assert "big: $CLOUD_KEY is not set" in router.route(CODE, SITUATION).reason
 
 
 def test_the_slow_are_passed_over_by_what_was_measured(port: int, tmp_path: Path) -> None:

@@ -147,7 +147,7 @@ class Router:
             told += ", as was asked for"
         if not ladder:
             return Route(
-                None, "", kind.label, kind.confidence, f"{told}, and no model of it can be had", tuple(candidates)
+                None, "", kind.label, kind.confidence, f"{told}, and {_none_of(ranked, wanted)}", tuple(candidates)
             )
         chosen = next(item for item in ranked if not item.why_not)
         if chosen.tier > wanted:
@@ -187,6 +187,16 @@ class Router:
                 score = 1 / (1 + tier - wanted)
                 candidates.append(Candidate(release.name, tier, score, self._offered.why_not(release)))
         return candidates
+
+
+def _none_of(ranked: Sequence[Candidate], wanted: Tier) -> str:
+    """Why nothing of a tier can be had, with what would change that."""
+    if not ranked:
+        return "no model is configured: add [providers.NAME] and [models.NAME] to overnight.toml"
+    high = [item for item in ranked if item.tier >= wanted]
+    if not high:
+        return "no model of it can be had: all that are configured are of a lower one"
+    return f"no model of it can be had ({'; '.join(f'{item.name}: {item.why_not}' for item in high[:3])})"
 
 
 def _tier(release: Release) -> Tier:

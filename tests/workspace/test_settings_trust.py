@@ -96,6 +96,10 @@ def test_what_was_never_trusted_is_refused_where_nobody_can(folder: Path) -> Non
     Approver().create("me")
     refused = overnight(folder, "ask", "hello", "--model", "worker")
     assert refused.returncode == 3 and "never trusted" in refused.stderr and "gate trust" in refused.stderr
+    shown = overnight(folder, "config", "--json")
+    assert (
+        json.loads(shown.stdout)["run.workers"]["origin"] == "default" and "nothing of it is in force" in shown.stderr
+    )
     (folder / "overnight.toml").write_text("# nothing yet\n[run]\n")
     assert workers(folder) == 1, "what says nothing needs nobody's trust"
 
@@ -155,3 +159,16 @@ def ask(url: str, key: str) -> Any:
     )
     with urllib.request.urlopen(request, timeout=60) as answer:
         return json.loads(answer.read())["choices"][0]["message"]["content"]
+
+
+def test_the_first_use_at_a_terminal_trusts_what_is_used(folder: Path, theirs: ScriptedModels) -> None:
+    Approver().create("me")
+    script = "import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))"
+    command = [sys.executable, "-m", "overnight", "config", "--workspace", str(folder)]
+    typed = subprocess.run(
+        [sys.executable, "-c", script, *command], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60
+    )
+    assert typed.returncode == 0 and "trusted at its first use: overnight.toml" in typed.stdout
+    assert workers(folder) == 3
+    write(folder, theirs, 8)
+    assert workers(folder) == 3

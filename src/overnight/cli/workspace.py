@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from overnight.cli.options import as_json, in_workspace, opened, opened_with_settings, print_json, table
+from overnight.core.errors import Refused
 from overnight.core.escape import visible
 from overnight.workspace.workspace import Workspace
 
@@ -51,9 +52,16 @@ def doctor(as_json: bool) -> None:
 @as_json
 def config(folder: Path | None, as_json: bool) -> None:
     """Every setting, its value, and where the value comes from. Secrets are not shown."""
+    from overnight.workspace.settings import load
     from overnight.workspace.settings_shown import shown
 
-    values = shown(opened_with_settings(folder).resolved)
+    try:
+        resolved = opened_with_settings(folder).resolved
+    except Refused as problem:
+        # Whoever asks what is in force gets an answer: nothing of the file is.
+        click.echo(f"note: {problem.message}, so nothing of it is in force; {problem.hint}", err=True)
+        resolved = load(opened(folder).folder, text="")
+    values = shown(resolved)
     if as_json:
         print_json(values)
         return

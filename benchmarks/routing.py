@@ -1,6 +1,6 @@
 """Tier-1 routing on labelled prompts: how often it is right when it answers, how often it abstains, what it costs.
 
-Two sets, and who wrote them: benchmarks/routing/README.md. Intervals are Wilson's, 95 %. CPU is process time for one
+Who wrote them: benchmarks/routing/README.md. Intervals are Wilson's, 95 %. CPU is process time for one
 prompt, the best and the worst of five passes over all prompts.
 """
 
@@ -18,7 +18,7 @@ from overnight.models.rules import NoFacts, Situation, answer
 from overnight.models.tiers import LABELS
 
 FOLDER = Path(__file__).with_name("routing")
-SETS = {"strangers": "somebody who has not seen rules or code", "prompts": "the router's author, before the rules"}
+SETS = {"newcomers": "somebody who has seen neither rules, code nor any other prompts"}
 PASSES = 5
 
 

@@ -146,7 +146,7 @@ def test_what_will_not_do_goes_one_up_and_is_on_record(
 
 def test_a_server_that_read_only_a_part_goes_one_up(asking: Ask, server: ScriptedModels) -> None:
     server.script(say("A mill.", input_tokens=10), say("The mill burnt down."))
-    reply = asking(SUMMARY + " and more" * 300)
+    reply = asking(SUMMARY + " It stood by the river, and many people worked in it." * 50)
     assert reply.model == "big" and "it cut the context" in reply.attempts[0].why_not
 
 

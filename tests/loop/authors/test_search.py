@@ -151,6 +151,24 @@ def test_workers_do_not_try_the_same(n: int) -> None:
         pending.append(proposal.knobs)
 
 
+def test_no_choice_is_given_up_before_it_had_its_chances() -> None:
+    """One model is only good with the right rate, which has to be found for it while another is good at once."""
+    files = {"t.py": b"KIND = 'plain'  # knob: [plain, deep, odd]\nRATE = 0.5  # knob: 1e-4..1 log\n"}
+
+    def metric(values: Mapping[str, KnobValue]) -> float:
+        if values["t.py:KIND"] == "deep":
+            return min(2.0, (math.log10(float(values["t.py:RATE"])) + 3.2) ** 2)
+        return 0.5 if values["t.py:KIND"] == "plain" else 1.0
+
+    found = 0
+    for seed in range(4):
+        history, champion = night(60, files, metric, seed=seed)
+        kinds = [each.knobs["t.py:KIND"] for each in history]
+        assert all(kinds.count(kind) >= 4 for kind in ("plain", "deep", "odd"))
+        found += knobs_of(champion)["t.py:KIND"] == "deep"
+    assert found >= 3
+
+
 def test_a_finite_space_is_tried_once_and_then_exhausted() -> None:
     files = {"t.py": b"N = 2  # knob: 1..4\nF = True\nS = 'a'  # a | b | c\n"}
     history, champion = night(23, files, lambda values: float(values["t.py:N"]) + 3 * (values["t.py:S"] != "b"))

@@ -22,6 +22,7 @@ from overnight.kernel.canonical import Json
 from overnight.kernel.constraint import Constraint
 from overnight.kernel.decide import Policy
 from overnight.kernel.gate import Gate
+from overnight.kernel.hiding import HidingPolicy
 from overnight.kernel.journal import Journal
 from overnight.kernel.matrix import Layer, Matrix, Rule
 from overnight.kernel.parts import open_parts
@@ -168,6 +169,40 @@ def test_an_action_is_rolled_back(desk: Desk) -> None:
     path.write_text("by hand")
     assert "outside the journal" in desk.overnight("audit", "rollback", desk.session.id, expect=3)
     assert path.read_text() == "by hand"
+
+
+def test_a_file_is_shown_as_it_was_after_any_entry(desk: Desk) -> None:
+    path = desk.workspace.folder / "docs" / "a.md"
+    path.write_text("mine")
+    seen = {"1": "mine"}
+    for text in ("one", "two"):
+        action = desk.gate.call(desk.session, "files.write", {"path": "docs/a.md", "text": text}).action
+        desk.journal.sync()
+        seen[str(desk.journal.of_action(action)[-1].seq)] = text
+        seen[action] = text
+    path.write_text("by hand")
+    for name, text in seen.items():
+        assert desk.overnight("audit", "show", name, "--content", "docs/a.md") == text
+    assert "no action on record changed" in desk.overnight("audit", "show", "1", "--content", "docs/b.md", expect=2)
+
+
+def test_personal_data_is_shown_to_a_person_who_asks_and_secrets_never(desk: Desk) -> None:
+    gate = Gate(
+        desk.workspace.folder,
+        open_parts(desk.workspace.folder, desk.workspace.database),
+        Policy(Matrix([Layer(RULES)]), hiding=HidingPolicy(default="everything")),
+    )
+    gate.register(ToolCode(ToolSpec("note.post", "write", (Argument("text"),)), lambda arguments: None))
+    key = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" * 2
+    session = gate.open(Principal("researcher"), on_denied="continue")
+    asked = gate.call(session, "note.post", {"text": f"{key} of carol@example.org"})
+    gate.close()
+    assert "carol" not in desk.overnight("audit", "show", asked.action)
+    shown = desk.overnight("audit", "show", asked.action, "--reveal")
+    assert "carol@example.org" in shown and key not in shown
+    [item] = desk.json("inbox")
+    assert sorted(item["reveals"].values()) == ["a key of 44 characters, ending in i9J0", "carol@example.org"]
+    assert "[carol@example.org]" in desk.overnight("inbox") and key not in desk.overnight("inbox")
 
 
 def test_verify_export_and_anchor(desk: Desk, tmp_path: Path) -> None:

@@ -55,13 +55,23 @@ def log(
 @audit.command()
 @click.argument("name", metavar="ID")
 @click.option("--state", is_flag=True, help="Also the state of every journaled object after it.")
+@click.option("--content", "file", metavar="PATH", help="Print the file at PATH as it was after it, and nothing else.")
 @click.option("--reveal", is_flag=True, help="Show personal data in the place of placeholders; secrets stay hidden.")
 @in_workspace
 @as_json
-def show(name: str, state: bool, reveal: bool, folder: Path | None, as_json: bool) -> None:
-    """One action (act_…), question (ask_…) or entry (its number), complete."""
+def show(name: str, state: bool, file: str | None, reveal: bool, folder: Path | None, as_json: bool) -> None:
+    """One action (act_…), question (ask_…) or entry (its number), complete.
+
+    A file that no action changed before it is not known; one that was changed is known back to its first before-image.
+    """
     workspace = opened(folder)
     entries = entries_about(workspace.database, name)
+    if file is not None:
+        journal = Journal.open(workspace.database)
+        held = History(workspace.database, journal, workspace.blobs).content_at(entries[-1].seq, file)
+        journal.close()
+        click.echo(held, nl=False)
+        return
     if reveal:
         vaults = open_vaults(workspace.folder, workspace.database)
         entries = [vaults.revealed(entry) for entry in entries]

@@ -57,7 +57,7 @@ def _first(approver: Approver) -> Credential:
     click.echo("This is the first approval here: your approver's credential is made now.", err=True)
     click.echo("With a passphrase, no program of yours can approve without you; empty is none.", err=True)
     passphrase = click.prompt("passphrase", default="", hide_input=True, show_default=False, err=True)
-    if passphrase and click.prompt("again", hide_input=True, err=True) != passphrase:
+    if passphrase and click.prompt("repeat it", hide_input=True, err=True) != passphrase:
         raise UsageError("the two passphrases differ; no credential was made", hint="try again")
     credential = approver.create(name, passphrase or None)
     click.echo(f"You are the approver {name!r}; keep {approver.folder} to yourself.", err=True)

@@ -43,6 +43,26 @@ class History:
                 state[change.object] = change.after
         return state
 
+    def content_at(self, seq: int, path: str) -> bytes:
+        """The file at `path` as it was after entry `seq`; before its first change, as that change found it.
+
+        Raises:
+            NotFound: it is not journaled, was absent then, or its content is past its retention.
+        """
+        name = f"file:{path}"
+        state = self.state_at(seq)
+        if name in state:
+            content = state[name]
+        else:
+            later = self._journal.entries(after=seq, changed=True)
+            first = next((c for entry in later for c in entry.changes if c.object == name), None)
+            if first is None:
+                raise NotFound(f"no action on record changed {path!r}", hint="see `overnight audit show ID --state`")
+            content = first.before
+        if content is None:
+            raise NotFound(f"there was no {path!r} after entry {seq}", hint="look at another entry")
+        return self._blobs.get(content)
+
     def before(self, seq: int) -> dict[str, str | None]:
         """Content id of the objects that entry `seq` changed, as they were before it.
 

@@ -1,14 +1,18 @@
 """Tools that a provider runs itself are charged by the use, set aside before the call, and refused where nobody knows."""
 
+import json
 from dataclasses import replace
 from typing import Any
 
 import anthropic
 import openai
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from overnight.kernel.limits import Limit
 from overnight.models.prices import price_of
+from overnight.models.server_tools import bounded
 from overnight.models.settings import ProviderSettings, ReleaseSettings
 from overnight.testing import RunningGateway, ScriptedModels, say
 from overnight.trace import names
@@ -129,6 +133,28 @@ def test_what_was_used_unasked_is_not_free(gateway: RunningGateway, models: Scri
     models.script(say("it rains", used={"web_search": 1}))
     claude(gateway, [])
     assert gateway.spent_usd > tokens_usd(gateway) + 0.01
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=9), lambda below: st.lists(below, max_size=3)
+)
+NAMES = st.sampled_from(["type", "name", "max_uses", "environment", "id", "mode", "max_search_results", "function"])
+THING = st.dictionaries(NAMES, JSON | st.dictionaries(NAMES, JSON, max_size=3), max_size=4)
+
+
+@given(
+    st.sampled_from(["chat", "responses", "messages", "embeddings"]),
+    st.dictionaries(
+        st.sampled_from(["tools", "plugins", "web_search_options", "search_parameters", "max_tool_calls"]),
+        JSON | THING | st.lists(THING | JSON, max_size=4),
+        max_size=5,
+    ),
+)
+def test_whatever_a_client_sends_has_a_bound(wire: Any, body: dict[str, Any]) -> None:
+    before = json.dumps(body)
+    sent, uses = bounded(wire, body, 3)
+    assert json.dumps(body) == before and all(isinstance(number, int) and number >= 0 for number in uses.values())
+    assert bounded(wire, sent, 3)[1] == uses, "a bound once set stays"
 
 
 def test_the_price_list_knows_fees() -> None:

@@ -14,6 +14,7 @@ from overnight.models.usage import Usage
 from overnight.models.wire.neutral import WireName
 
 _DATE: Final = re.compile(r"_(preview|\d{8}|\d{4}_\d{2}_\d{2})(?=_|$)")
+_PLAIN: Final = ("function", "custom")
 _CLIENTS: Final = frozenset(
     {
         "",
@@ -50,21 +51,12 @@ def bounded(wire: WireName, body: Mapping[str, Any], most: int) -> tuple[dict[st
         The request to send, and by tool the most uses it allows. A format without a place for a bound is taken to keep
         to `most`.
     """
-    sent, uses, tools = dict(body), dict[str, int](), []
-    for tool in body.get("tools") or ():
-        name = _name(tool)
-        if name in _CLIENTS or name in _FREE:
-            tools.append(tool)
-            continue
-        if wire == "messages" and name == "web_search":
-            asked = tool.get("max_uses")
-            tool = {**tool, "max_uses": asked if _counts(asked) else most}
-            uses[name] = uses.get(name, 0) + tool["max_uses"]
-        else:
-            uses[name] = uses.get(name, 0) + most
-        tools.append(tool)
-    if tools:
-        sent["tools"] = tools
+    uses: dict[str, int] = {}
+    sent = dict(body)
+    given = body.get("tools")
+    tools = given if isinstance(given, list) else []
+    if not all(isinstance(tool, dict) and tool.get("type", "function") in _PLAIN for tool in tools):
+        sent["tools"] = [_bounded_tool(wire, tool, most, uses) for tool in tools]
     if wire == "responses" and uses:
         asked = body.get("max_tool_calls")
         sent["max_tool_calls"] = asked if _counts(asked) else most
@@ -72,6 +64,19 @@ def bounded(wire: WireName, body: Mapping[str, Any], most: int) -> tuple[dict[st
     if wire == "chat":
         _searches(sent, uses, most)
     return sent, uses
+
+
+def _bounded_tool(wire: WireName, tool: Any, most: int, uses: dict[str, int]) -> Any:
+    """The tool as it is to be sent; its uses are added to `uses` if it is the provider's own."""
+    name = _name(tool)
+    if name in _CLIENTS or name in _FREE:
+        return tool
+    number = most
+    if wire == "messages" and name == "web_search":
+        number = tool["max_uses"] if _counts(tool.get("max_uses")) else most
+        tool = {**tool, "max_uses": number}
+    uses[name] = uses.get(name, 0) + number
+    return tool
 
 
 def set_aside(price: Price, uses: Mapping[str, int], provider_name: str) -> tuple[Price, str]:
@@ -102,7 +107,8 @@ def _searches(sent: dict[str, Any], uses: dict[str, int], most: int) -> None:
         asked = live.get("max_search_results")
         sent["search_parameters"] = {**live, "max_search_results": asked if _counts(asked) else _SOURCES}
         uses["web_search"] = uses.get("web_search", 0) + sent["search_parameters"]["max_search_results"]
-    for plugin in sent.get("plugins") or ():
+    plugins = sent.get("plugins")
+    for plugin in plugins if isinstance(plugins, list) else ():
         name = str(plugin.get("id") if isinstance(plugin, dict) else plugin)
         name = _SAME.get(name, f"plugin_{name}")
         uses[name] = uses.get(name, 0) + most
@@ -112,7 +118,8 @@ def _name(tool: Any) -> str:
     if not isinstance(tool, dict):
         return "unknown"
     kind = _DATE.sub("", str(tool.get("type") or ""))
-    if kind == "shell" and (tool.get("environment") or {}).get("type") == "local":
+    place = tool.get("environment")
+    if kind == "shell" and isinstance(place, dict) and place.get("type") == "local":
         return "local_shell"
     return _SAME.get(kind, kind)
 

@@ -59,16 +59,26 @@ class Options:
     sandbox: Isolation = "auto"
 
 
-def begin(
-    place: Place,
-    arena: Arena,
-    run: str,
-    options: Options,
-    stop: threading.Event,
-    watch: Watch | None = None,
-    say: Say = lambda _: None,
-    passage: Passage | None = None,
-) -> Night:
+@dataclass(frozen=True)
+class Surroundings:
+    """What a stretch of a run lives in, the first one and those after an interruption alike.
+
+    Attributes:
+        place: the workspace.
+        stop: set to interrupt.
+        watch: shown how it goes.
+        say: told what a person should know.
+        passage: through the gate; None asks no gate.
+    """
+
+    place: Place
+    stop: threading.Event
+    watch: Watch | None = None
+    say: Say = lambda _: None
+    passage: Passage | None = None
+
+
+def begin(around: Surroundings, arena: Arena, run: str, options: Options) -> Night:
     """A run of `arena` from its folder as it stands, uncommitted changes included.
 
     Raises:
@@ -78,24 +88,16 @@ def begin(
     sandbox = open_sandbox(options.sandbox)
     repository = Repository.open(arena.folder)
     try:
-        return _begin(place, arena, run, options, sandbox, repository, stop, watch, say, passage)
+        return _begin(around, arena, run, options, sandbox, repository)
     except BaseException:
         repository.close()
         raise
 
 
 def _begin(
-    place: Place,
-    arena: Arena,
-    run: str,
-    options: Options,
-    sandbox: Sandbox,
-    repository: Repository,
-    stop: threading.Event,
-    watch: Watch | None,
-    say: Say,
-    passage: Passage | None,
+    around: Surroundings, arena: Arena, run: str, options: Options, sandbox: Sandbox, repository: Repository
 ) -> Night:
+    place = around.place
     record = Record(place.database)
     if any(info.run == run for info in record.runs()) or branch(run) in repository.refs(branch(run)):
         raise UsageError(f"there is a run {run!r} already", hint=f"choose another name, or `overnight resume {run}`")
@@ -109,7 +111,7 @@ def _begin(
     if options.sandbox == "auto" and sandbox.name != "bwrap":
         notes.append(f"isolated by {sandbox.name}, since bubblewrap cannot be had: `overnight doctor` says why")
     for note in notes:
-        say(f"note: {note}")
+        around.say(f"note: {note}")
     repository.exclude([f"/{name}" for name in OURS])
     seed = options.seed if options.seed is not None else int.from_bytes(os.urandom(4), "big") >> 1
     secret = new_secret(options.seed, place.key)
@@ -132,18 +134,10 @@ def _begin(
     }
     record.create(run, settings["name"], settings, secret.hex())
     info = record.run(run)
-    return _night(place, arena, repository, record, info, base, sandbox, secret, stop, watch, say, passage, fresh=True)
+    return _night(around, arena, repository, record, info, base, sandbox, secret, fresh=True)
 
 
-def take_up(
-    place: Place,
-    info: RunInfo,
-    folder: Path,
-    stop: threading.Event,
-    watch: Watch | None = None,
-    say: Say = lambda _: None,
-    passage: Passage | None = None,
-) -> Night:
+def take_up(around: Surroundings, info: RunInfo, folder: Path) -> Night:
     """The same run again, from the record: nothing recorded is lost, what was in flight is measured again.
 
     Raises:
@@ -154,7 +148,7 @@ def take_up(
         raise UsageError(f"{info.run} was imported, so it cannot go on", hint="start a new run with `overnight run`")
     repository = Repository.open(folder, create=False)
     try:
-        return _take_up(place, info, folder, repository, stop, watch, say, passage)
+        return _take_up(around, info, folder, repository)
     except BaseException:
         repository.close()
         raise
@@ -177,30 +171,21 @@ def _snapshot_arena(repository: Repository, folder: Path, info: RunInfo, base: F
     return arenas.load(folder, repository.read_blob(program.oid))
 
 
-def _take_up(
-    place: Place,
-    info: RunInfo,
-    folder: Path,
-    repository: Repository,
-    stop: threading.Event,
-    watch: Watch | None,
-    say: Say,
-    passage: Passage | None,
-) -> Night:
-    record = Record(place.database)
+def _take_up(around: Surroundings, info: RunInfo, folder: Path, repository: Repository) -> Night:
+    record = Record(around.place.database)
     history = History(repository, record)
     if missing := history.reconcile(info.run):
-        say(f"{missing} experiment(s) were in git alone, and are in the database again")
+        around.say(f"{missing} experiment(s) were in git alone, and are in the database again")
     base = repository.read_files(info.settings["base_tree"])
     arena = _snapshot_arena(repository, folder, info, base)
     sandbox = open_sandbox(info.settings["sandbox"])
     secret = bytes.fromhex(record.secret(info.run))
     record.set_state(info.run, "running", spent_s=info.spent_s)
-    return _night(place, arena, repository, record, info, base, sandbox, secret, stop, watch, say, passage, fresh=False)
+    return _night(around, arena, repository, record, info, base, sandbox, secret, fresh=False)
 
 
 def _night(
-    place: Place,
+    around: Surroundings,
     arena: Arena,
     repository: Repository,
     record: Record,
@@ -208,14 +193,10 @@ def _night(
     base: Files,
     sandbox: Sandbox,
     secret: bytes,
-    stop: threading.Event,
-    watch: Watch | None,
-    say: Say,
-    passage: Passage | None,
     *,
     fresh: bool,
 ) -> Night:
-    settings = info.settings
+    place, passage, settings = around.place, around.passage, info.settings
     try:
         fixed = (
             {
@@ -226,16 +207,16 @@ def _night(
             if arena.front.setup
             else {}
         )
-        environment = prepare(arena, fixed, place.state / "environments", sandbox, say)
+        environment = prepare(arena, fixed, place.state / "environments", sandbox, around.say)
         slots = 1 if arena.front.exclusive else max(1, int(settings["workers"]))
         checkouts = place.state / "checkouts" / info.run
         evaluator = Evaluator(
             arena, repository, base, sandbox, checkouts / "evaluations", environment, cpus=share_cpus(slots)
         )
         authors = [
-            _model_author(name, place, arena, info, stop)
+            _model_author(name, place, arena, info, around.stop)
             if name == "model" and name not in place.authors
-            else _author(name, place, arena, settings, sandbox, checkouts / "authors", environment, stop, passage)
+            else _author(name, around, arena, settings, sandbox, checkouts / "authors", environment)
             for name in settings["authors"]
         ]
     except OvernightError:
@@ -259,8 +240,8 @@ def _night(
         base_files=base,
         secret=secret,
         search_seed=int(settings["seed"]),
-        stop=stop,
-        watch=watch,
+        stop=around.stop,
+        watch=around.watch,
         tracer=place.tracer,
         decide=passage.write if passage is not None else lambda author, n, paths, tree: "",
         notes=settings["notes"],
@@ -274,22 +255,21 @@ def _night(
 
 def _author(
     name: str,
-    place: Place,
+    around: Surroundings,
     arena: Arena,
     settings: Mapping[str, Any],
     sandbox: Sandbox,
     folder: Path,
     environment: Environment,
-    stop: threading.Event,
-    passage: Passage | None,
 ) -> Author:
+    place, passage = around.place, around.passage
     if name == "search":
         return SearchAuthor(name)
     programs = command_settings(settings["author_command"], place.authors)
     if name in programs:
         permit = None if passage is None else passage.start
         return CommandAuthor(
-            name, programs[name], sandbox, folder, arena.editable, arena.hidden, environment, stop, permit
+            name, programs[name], sandbox, folder, arena.editable, arena.hidden, environment, around.stop, permit
         )
     if name == "command":
         raise UsageError("the author `command` has no command line", hint="add --author-command 'PROGRAM ARGUMENTS'")

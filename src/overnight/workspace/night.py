@@ -14,7 +14,7 @@ from overnight.loop.place import Say, find_folder
 from overnight.loop.progress import Watch
 from overnight.loop.report.write import write_report
 from overnight.loop.run import Loop
-from overnight.loop.start import Options, began_with, begin, take_up
+from overnight.loop.start import Options, Surroundings, began_with, begin, take_up
 from overnight.workspace import models
 from overnight.workspace.author_models import opener
 from overnight.workspace.trusting import Grounds
@@ -49,7 +49,7 @@ def run(
         arena = grounds.arena(folder)
         passage = grounds.passage(arena, chosen, options.author_command)
         with holding(place, chosen):
-            night = begin(place, arena, chosen, options, stop, watch, say, passage)
+            night = begin(Surroundings(place, stop, watch, say, passage), arena, chosen, options)
             say(f"run {chosen}, branch overnight/{chosen}")
             Loop(night).run()
     finally:
@@ -90,7 +90,7 @@ def resume(
         # What a run may do is what its own program.md said when it began.
         passage = grounds.passage(began_with(folder, info), name, info.settings.get("author_command"))
         with holding(place, name):
-            night = take_up(place, info, folder, stop, watch, say, passage)
+            night = take_up(Surroundings(place, stop, watch, say, passage), info, folder)
             say(f"run {name} goes on after {max(0, len(night.experiments) - 1)} recorded experiment(s)")
             Loop(night).run()
     finally:

@@ -8,7 +8,7 @@ at most two small words ("I've", "the") and one small number.
 import re
 
 from overnight.kernel.label import Confidentiality, Origin, highest
-from overnight.kernel.tokens import Token, first_token, tokens_of
+from overnight.kernel.tokens import Token, each_token, tokens_of
 from overnight.kernel.words import LONGEST_RUN, Words
 
 _LONGEST = 2000
@@ -47,6 +47,7 @@ class Composition:
         self._words = words
         # First word of a system's value → its words and origin.
         self._runs: dict[str, list[tuple[tuple[str, ...], str, Origin]]] = {}
+        self._asserted: set[str] = set()
 
     def add(self, value: str, origin: Origin) -> None:
         """Take in a value that the system asserted."""
@@ -54,6 +55,7 @@ class Composition:
             return
         words = tuple(token.text for token in tokens_of(value))
         if words:
+            self._asserted.update(words)
             runs = self._runs.setdefault(words[0], [])
             runs.append((words, value, origin))
             runs.sort(key=lambda run: -len(run[0]))
@@ -62,10 +64,12 @@ class Composition:
         """The origin of `text` if it is composed; None if it holds anything else."""
         if len(text) > _LONGEST:
             return None
-        first = first_token(text)
-        if not (first.casefold() in self._words.starts or first in self._runs or _is_glue(first)):
-            return None
-        tokens = tokens_of(text)
+        typed, tokens = self._words.starts, []
+        for token in each_token(text):
+            word = token.text
+            if not (word.casefold() in typed or word in self._asserted or _is_glue(word)):
+                return None  # nobody's word but the text's own: most texts have one of these soon
+            tokens.append(token)
         return self._matched(text, tokens, titled=False) or self._matched(text, tokens, titled=True)
 
     def _matched(self, text: str, tokens: list[Token], *, titled: bool) -> Origin | None:

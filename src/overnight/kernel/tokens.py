@@ -7,6 +7,7 @@ counts when the text says what it is: "file 13", "id 13", "#13".
 import html
 import re
 import unicodedata
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 from urllib.parse import unquote
@@ -87,7 +88,11 @@ class Day:
 
 def tokens_of(text: str) -> list[Token]:
     """The tokens of `text` in order; separators and punctuation are not tokens."""
-    found = []
+    return list(each_token(text))
+
+
+def each_token(text: str) -> Iterator[Token]:
+    """As `tokens_of`, one after the other: who finds early what they look for need not cut all of a text."""
     for match in _TOKEN.finditer(text):
         group = match.lastgroup or "word"
         raw = match.group()
@@ -100,8 +105,7 @@ def tokens_of(text: str) -> list[Token]:
             kind = group  # type: ignore[assignment]  # the tuple above lists members of TokenKind
         if kind == "name" and _PLAIN_NUMBER.fullmatch(raw):
             kind = "number"
-        found.append(Token(kind, raw, match.start(), match.start() + len(raw)))
-    return found
+        yield Token(kind, raw, match.start(), match.start() + len(raw))
 
 
 def first_token(text: str) -> str:

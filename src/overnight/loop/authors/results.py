@@ -19,6 +19,7 @@ class Result(NamedTuple):
     values: Mapping[str, KnobValue]
     loss: float
     runs: int
+    key: Hashable
 
 
 def key(values: Mapping[str, KnobValue]) -> Hashable:
@@ -91,14 +92,16 @@ class Results:
         if not values or not (past.author == self._author or past.n == 0 or past.n in ours) or not theirs <= ours:
             return
         if past.status in _FAILED:
-            result = Result(values, math.inf, 1)
+            result = Result(values, math.inf, 1, key(values))
         elif past.metric is not None:
             loss = past.metric if brief.direction == "minimize" else -past.metric
-            result = Result(values, loss - math.fsum(self._gains[n] for n in ours - theirs), past.runs or 1)
+            result = Result(
+                values, loss - math.fsum(self._gains[n] for n in ours - theirs), past.runs or 1, key(values)
+            )
         else:
             return
         self._results.append(result)
-        self._keys.add(key(values))
+        self._keys.add(result.key)
 
 
 def window(results: Sequence[Result]) -> Sequence[Result]:

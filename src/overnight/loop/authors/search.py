@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from overnight.core.errors import UsageError
 from overnight.loop.authors.base import Brief, Exhausted, KnobValue, Proposal
-from overnight.loop.authors.results import Reading, Results, key, window
+from overnight.loop.authors.results import Reading, Result, Results, key, window
 from overnight.loop.knobs import Knob, find_all_knobs, set_knobs
 from overnight.loop.knobs.space import Space, widened
 
@@ -45,6 +45,7 @@ class SearchAuthor:
         self.name = name
         self._record = Results(name)
         self._shapes: dict[Hashable, surrogate.Shape] = {}
+        self._latest: tuple[Hashable, Space, dict[Hashable, Array]] | None = None
 
     def propose(self, brief: Brief) -> Proposal:
         """New values for the knobs; never a setting that was tried or is being tried.
@@ -55,9 +56,9 @@ class SearchAuthor:
         """
         knobs, notes = _usable(brief.champion)
         start = next((past.knobs for past in brief.history if past.n == 0), {})
-        space = Space(tuple(widened(knob, start.get(knob.id)) for knob in knobs))
+        space, rows = self._space(knobs, start)
         here: dict[str, KnobValue] = {knob.id: knob.value for knob in knobs}
-        search = _Search(brief, space, here, self._record.read(brief, here), self._shapes)
+        search = _Search(brief, space, rows, here, self._record.read(brief, here), self._shapes)
         values, how = search.choose()
         files = dict(brief.champion)
         for path in {knob.path for knob in knobs}:
@@ -74,6 +75,15 @@ class SearchAuthor:
             scout=True,
         )
 
+    def _space(self, knobs: Sequence[Knob], start: Mapping[str, KnobValue]) -> "tuple[Space, dict[Hashable, Array]]":
+        """The space of these knobs, and where settings lie in it as far as that was asked; the last one is kept."""
+        wanted = (tuple(knobs), key(start))
+        known = self._latest
+        if known is None or known[0] != wanted:
+            space = Space(tuple(widened(knob, start.get(knob.id)) for knob in knobs))
+            known = self._latest = (wanted, space, {})
+        return known[1], known[2]
+
     def repair(self, brief: Brief, proposal: Proposal, error: str) -> Proposal | None:
         """None: a setting that crashes is a result."""
         return None
@@ -86,6 +96,7 @@ class _Search:
         self,
         brief: Brief,
         space: Space,
+        rows: "dict[Hashable, Array]",
         here: Mapping[str, KnobValue],
         read: Reading,
         shapes: "dict[Hashable, surrogate.Shape]",
@@ -97,6 +108,7 @@ class _Search:
         self._n = brief.n
         self._noise = brief.noise
         self._space = space
+        self._rows = rows
         self._rng = np.random.default_rng([brief.seed % 2**63, brief.n])
         self._centre = space.points([here])[0]
         self._pending = space.points(brief.pending)
@@ -112,7 +124,7 @@ class _Search:
                 return self._first_fresh(self._space.uniform(self._rng, 64)), "exploring"
             return self._first_fresh(self._space.near(self._centre, self._rng, np.full(64, 0.2))), "near the champion"
         seen = window(self.results)
-        points = self._space.points([result.values for result in seen])
+        points = self._points(seen)
         filled = np.minimum([result.loss for result in seen], max(losses))
         # Regret relative to TPE alone on six functions of 2 and 6 knobs after 60 evaluations: the process alone 0.24
         # without noise and 0.70 with; every other ask by TPE 0.34 and 0.63. A third is the compromise, and a hedge.
@@ -125,6 +137,14 @@ class _Search:
                 return values, "TPE"
         runs = np.array([float(result.runs) for result in seen])
         return self._most_promising(points, filled, runs), "surrogate"
+
+    def _points(self, results: Sequence[Result]) -> "Array":
+        import numpy as np
+
+        new = [result for result in results if result.key not in self._rows]
+        for result, row in zip(new, self._space.points([result.values for result in new]), strict=True):
+            self._rows[result.key] = row
+        return np.array([self._rows[result.key] for result in results])
 
     def _shape(self) -> "surrogate.Shape":
         """The shape learnt from all results but the newest few: one that was learnt already serves several proposals.
@@ -149,7 +169,7 @@ class _Search:
         found_for = (tuple(losses), key(seen[-1].values), floor, ranges)
         shape = self._shapes.get(found_for)
         if shape is None:
-            points = self._space.points([result.values for result in seen])
+            points = self._points(seen)
             runs = np.array([float(result.runs) for result in seen])
             shape = surrogate.learn(self._space.features(points), known, floor, runs)
             self._shapes.clear()

@@ -59,14 +59,19 @@ def _starts(text: str) -> tuple[int, ...]:
     return tuple(starts)
 
 
+# The constants of a few artifacts: they stay the same from one proposal to the next.
+@lru_cache(maxsize=256)
+def _parsed(text: str) -> tuple[ast.Module | None, Lines]:
+    return parse(text), Lines(text)
+
+
 def _same_tree(before: str, edits: Sequence[Edit]) -> bool:
     after = before
     for edit in reversed(edits):
         after = after[: edit.start] + edit.text + after[edit.end :]
-    old, new = parse(before), parse(after)
+    (old, source), new = _parsed(before), parse(after)
     if old is None or new is None:
         return False
-    source = Lines(before)
     wanted = {(edit.start, edit.end): edit.value for edit in edits}
     done = 0
     stack: list[tuple[object, object]] = [(old, new)]

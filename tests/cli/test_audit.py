@@ -3,6 +3,8 @@
 import json
 import os
 import pty
+import select
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -136,17 +138,25 @@ def test_the_first_approval_at_a_terminal_makes_the_credential(desk: Desk) -> No
         os.execv(sys.executable, [sys.executable, "-m", "overnight", "approve", item, "--workspace",
                                   str(desk.workspace.folder)])  # fmt: skip
     said = b""
+
+    def read() -> bytes:
+        assert select.select([terminal], [], [], 60)[0], f"it says no more than {said!r}"
+        return os.read(terminal, 1000)
+
     try:
-        while b"passphrase:" not in said.lower():
-            said += os.read(terminal, 1000)
+        while b"passphrase: " not in said.lower():  # the blank comes once what was typed before is thrown away
+            said += read()
         os.write(terminal, b"correct horse battery\n")
-        while b"confirm" not in said.lower() and b"repeat" not in said.lower():
-            said += os.read(terminal, 1000)
+        while b"repeat it: " not in said.lower():
+            said += read()
         os.write(terminal, b"correct horse battery\n")
         while True:
-            said += os.read(terminal, 1000)
+            said += read()
     except OSError:
         pass  # the terminal's other end is closed: the command has ended
+    except AssertionError:
+        os.kill(child, signal.SIGKILL)
+        raise
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0, said
     os.close(terminal)
     assert b"first approval" in said and b"is approved" in said and b"correct horse" not in said

@@ -105,8 +105,11 @@ class _Group:
     def candidates(self, arguments: Mapping[str, Json]) -> tuple[_Compiled, ...]:
         """The rules that may be met."""
         if self.argument and self.argument in arguments:
+            value = arguments[self.argument]
+            if type(value) is str:
+                return self.rules if self.anywhere.tests[0](value, self.kind, "user") else ()
             # `catches` is true also for what cannot be judged; the rules themselves then decide how to fail closed.
-            return self.rules if self.anywhere.catches(arguments[self.argument], self.kind, "user") else ()
+            return self.rules if self.anywhere.catches(value, self.kind, "user") else ()
         return self.rules
 
 

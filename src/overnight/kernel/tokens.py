@@ -53,6 +53,7 @@ _MAY_LINK = re.compile(r"@|://|www\.|\w\.[a-z]{2}|(?-i:[A-Z]{2}\d\d ?[A-Z0-9])",
 _SPELT_DOT = re.compile(
     rf"\s*(?:[\[({{]\s*(?:dot|\.)\s*[\])}}]|\bdot(?=\s+(?:{'|'.join(sorted(_LINKED))})\b))\s*", re.IGNORECASE
 )
+_LINKING = re.compile(r"[@.:%&\[({0-9]")
 _TWO_DIGITS = re.compile(r"\d\d")
 _INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]")
 # "www.example.org.They said": a sentence that begins without a space after an address.
@@ -152,6 +153,8 @@ def links_in(text: str) -> list[tuple[Literal["url", "recipient", "account"], st
 
     The text is taken as its reader would: disguises that a program or an eye undoes are undone first.
     """
+    if _LINKING.search(text) is None and text.isascii() and "dot" not in text.lower():
+        return []  # one look at all characters: no sign, no digit and no spelt-out dot of which a link is made
     text = _as_read(text)
     # Two looks: at single characters, which is almost free, then at what stands around them.
     if not ("@" in text or "." in text or "://" in text or _TWO_DIGITS.search(text)) or not _MAY_LINK.search(text):

@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from overnight.kernel.masking import context, decode, join, numbers
+from overnight.kernel.masking import contact, context, decode, join, numbers
 from overnight.kernel.masking.glance import Glance
 from overnight.kernel.masking.names import Gazetteer
 from overnight.kernel.masking.view import View
@@ -88,5 +88,7 @@ def test_a_look_says_no_only_where_nothing_is(text: str) -> None:
     assert list(context.contextual(text, look.lower, random=look.random)) == list(
         context.contextual(text, look.lower, random=True)
     )
+    assert look.concatenated or join.concatenated(View(text)) is None
+    assert list(contact.emails(text, look.lower, signs=look.signs)) == list(contact.emails(text, look.lower))
     names = Gazetteer(["Zora Quill"])
     assert list(names.names(text, capitals=look.capitals)) == list(names.names(text, capitals=True))

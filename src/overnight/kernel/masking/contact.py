@@ -58,15 +58,20 @@ def _top_level() -> frozenset[str]:
 _TOP_LEVEL: Final = _top_level()
 
 
-def emails(text: str, lower: str) -> Iterator[Span]:
-    """Addresses, written plainly, back to front, or with the signs spelt out; `lower` is `text` in lower case."""
+def emails(text: str, lower: str, *, signs: bool = True) -> Iterator[Span]:
+    """Addresses, written plainly, back to front, or with the signs spelt out.
+
+    Args:
+        text: to search.
+        lower: the same in lower case.
+        signs: whether signs may be spelt out in brackets.
+    """
     for at in _positions(text, "@"):
         span = _email(text, at) or _backward_email(text, at)
         if span:
             yield span
     done = 0
-    brackets = any(bracket in text for bracket in "[({<")
-    marks = [mark.start() for mark in _SPELT_MARK.finditer(lower)] if brackets else []
+    marks = [mark.start() for mark in _SPELT_MARK.finditer(lower)] if signs else []
     for at in (*marks, *_positions(lower, " dot ")):
         # Around the sign only: this expression over all of a text costs more than the rest of this module.
         match = _SPELT.search(text, max(done, at - 80), at + 160)

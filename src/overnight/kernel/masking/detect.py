@@ -68,7 +68,7 @@ def _finds(glance: Glance, formats: list[tokens.Format], names: Gazetteer) -> It
     yield from tokens.private_keys(text)
     yield from tokens.tokens(text, formats, glance.long_words)
     yield from context.contextual(text, glance.lower, random=glance.random)
-    yield from contact.emails(text, glance.lower)
+    yield from contact.emails(text, glance.lower, signs=glance.signs)
     if glance.digits(6):
         yield from _digits(text)
     yield from letter_ids.birth_codes(text, glance.long_words)
@@ -117,7 +117,7 @@ def _backwards(text: str) -> Iterator[Span]:
 def _taken_apart(view: View, glance: Glance) -> Iterator[View]:
     if tokens.reversed_marks(view.text, glance.longer_words):
         yield view.reversed()
-    for other in (join.spelt(view) if glance.spelt else None, join.concatenated(view)):
+    for other in (join.spelt(view) if glance.spelt else None, join.concatenated(view) if glance.concatenated else None):
         if other is not None:
             yield other
 

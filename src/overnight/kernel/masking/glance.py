@@ -27,6 +27,12 @@ _HEX: Final = _classes(b"0123456789abcdefABCDEF", b"0", b"z")
 _BETWEEN_HEX: Final = b" :,;-xX"
 _GAPS: Final = _classes(b" -_.|,*~", b" ", b"x")
 _SPELT: Final = re.compile(rb" x {1,2}x {1,2}x ")
+# Quotes, what joins two literals (line breaks too), letters that may stand before a quote.
+_KINDS: Final = dict.fromkeys(b"\"'`", 0x71) | dict.fromkeys(b"\n+.&|\\", 0x6F) | dict.fromkeys(b"rbfu", 0x70)
+_JOINTS: Final = bytes(_KINDS.get(code, 0x78) for code in range(256))
+_JOINED: Final = re.compile(rb"qo+p?q")
+_BRACKETS: Final = bytes.maketrans(b"({<)]}>ADOT", b"[[[[[[[adot")
+_SIGNS: Final = (b"[at[", b"[@[", b"[dot[")
 _DIGIT: Final = re.compile(r"[0-9]")
 _CAPITALS: Final = _classes(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ", b"A", b"x")
 
@@ -70,6 +76,19 @@ class Glance:
         self.longer_words = " ".join([word for word in self.words if len(word) >= SHORTEST_TOKEN])
         # Quotes may hold a tab.
         self.random = octets is None or "\t" in text or _DIGIT.search(self.longer_words) is not None
+
+    @property
+    def concatenated(self) -> bool:
+        """Whether two literals may be joined."""
+        return self._octets is None or _JOINED.search(self._octets.translate(_JOINTS, b" \t\r\x0b\x0c")) is not None
+
+    @property
+    def signs(self) -> bool:
+        """Whether an address's signs may be spelt out in brackets."""
+        if self._octets is None:
+            return True
+        shape = self._octets.translate(_BRACKETS, b" ")
+        return any(sign in shape for sign in _SIGNS)
 
     def digits(self, count: int) -> bool:
         """Whether so many digits may follow each other with separators at most between them."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -256,3 +257,16 @@ def test_a_process_that_hangs_loses_its_turn_after_its_limit(database: Database)
     assert other.admit() == {mine.number}
     stopped.end(held, 5)
     assert other.admit() == {mine.number}
+
+
+def test_what_killed_processes_left_is_removed(database: Database) -> None:
+    folder = holders(database)
+    living = Holder(folder)
+    old, fresh = folder / "1-dead", folder / "2-fresh"
+    for path in (old, fresh, folder / living.name):
+        path.touch()
+        os.utime(path, (0, 0) if path != fresh else None)
+    other = Holder(folder)
+    assert {path.name for path in folder.iterdir()} == {living.name, fresh.name, other.name}
+    for holder in (living, other):
+        holder.close()

@@ -23,6 +23,8 @@ from overnight.store.database import Database
 _GRACE_S: Final = 5.0
 """A process ends its own generations at their limit; one that hangs loses its turn so much later."""
 
+_FRESH_S: Final = 60.0
+
 
 class Holder:
     """This process as others see it."""
@@ -41,6 +43,14 @@ class Holder:
             fcntl.flock(self._file, fcntl.LOCK_EX)
         except OSError as problem:
             raise StoreError(f"cannot lock a file in {folder}: {problem.strerror}") from problem
+        self._sweep()
+
+    def _sweep(self) -> None:
+        """Remove what processes left that were killed. A fresh file may be about to be locked."""
+        for path in self.folder.iterdir():
+            with contextlib.suppress(OSError):
+                if time.time() - path.stat().st_mtime > _FRESH_S and not alive(self.folder, path.name):
+                    path.unlink()
 
     def close(self) -> None:
         """Let go; what it still held is freed."""

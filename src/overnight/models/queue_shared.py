@@ -24,6 +24,7 @@ _GRACE_S: Final = 5.0
 """A process ends its own generations at their limit; one that hangs loses its turn so much later."""
 
 _FRESH_S: Final = 60.0
+"""A file so young may belong to a process that has not locked it yet."""
 
 
 class Holder:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from overnight.core.errors import UsageError
 from overnight.loop.authors.base import Brief, Exhausted, KnobValue, Proposal
-from overnight.loop.authors.results import Reading, Result, Results, key, window
+from overnight.loop.authors.results import WINDOW, Reading, Result, Results, key, window
 from overnight.loop.knobs import Knob, find_all_knobs, set_knobs
 from overnight.loop.knobs.space import Space, widened
 
@@ -20,13 +20,14 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.floating[Any]]
 
-_CANDIDATES = 384
+_CANDIDATES = 288
 # Results before the models have a say. Regret on four functions of benchmarks/search.py after 24 evaluations: 0.10 with
 # this, 0.14 with 8; after 60 no difference.
 _STARTUP = 4
 # Each choice among values without order gets this share of its fair part of so many recent proposals.
 _SHARE, _RECENT = 0.25, 96
-# From so many results on, what the models learn about the function as a whole is learnt anew with every fourth only.
+# From so many results on, what the models learn about the function as a whole is learnt anew with every fourth only,
+# and with every twelfth once there are more than the models see.
 _RELEARN_FROM, _RELEARN = 12, 4
 _UNSAFE = re.compile(r"[^\w .,+\-\[\]()→]")
 
@@ -156,7 +157,8 @@ class _Search:
         from overnight.loop.authors import surrogate
 
         count = len(self.results)
-        seen = window(self.results[: count - count % _RELEARN])
+        step = _RELEARN if count < WINDOW else 3 * _RELEARN
+        seen = window(self.results[: count - count % step])
         losses = [result.loss for result in seen]
         finite = [loss for loss in losses if loss < math.inf]
         if count < _RELEARN_FROM or len(finite) < 2:

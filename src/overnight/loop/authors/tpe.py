@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.floating[Any]]
 
+# Half of Optuna's own, which takes a sixth of the time off.
+_CANDIDATES = 12
 _lock = Lock()
 _EPOCH = datetime.fromtimestamp(0)
 
@@ -85,7 +87,9 @@ def ask(
     with _lock, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         optuna.logging.set_verbosity(optuna.logging.ERROR)
-        sampler = Sampler(n_startup_trials=1, multivariate=True, constant_liar=True, seed=seed)
+        sampler = Sampler(
+            n_startup_trials=1, multivariate=True, constant_liar=True, n_ei_candidates=_CANDIDATES, seed=seed
+        )
         study = optuna.create_study(storage=Window(), sampler=sampler)
         asked = study.ask(distributions).params
     return [float(asked[name]) for name in distributions]

@@ -4,7 +4,6 @@ import ast
 from bisect import bisect_right
 from collections.abc import Sequence
 from functools import lru_cache
-from itertools import groupby
 from typing import NamedTuple
 
 from overnight.loop.knobs.knob import Value, same
@@ -23,18 +22,27 @@ class Edit(NamedTuple):
 def unchanged_but(before: str, edits: Sequence[Edit]) -> bool:
     """Whether `before` with these edits made parses to the same tree with exactly those literals replaced.
 
-    Only the statements of the module that hold an edit are parsed, by themselves, before and after: where both are
-    whole statements on lines of their own, nothing changes for the others.
+    Only the statements of the module that hold an edit are parsed, by themselves (neighbours together), before and
+    after: where both are whole statements on lines of their own, nothing changes for the others.
     """
     starts = _starts(before)
     if not starts:
         return False
-    ordered = sorted(edits)
-    for piece, inside in groupby(ordered, lambda edit: bisect_right(starts, edit.start) - 1):
+    ends = [*starts[1:], len(before)]
+    pieces: list[tuple[int, list[Edit]]] = []
+    last = -2
+    for edit in sorted(edits):
+        piece = bisect_right(starts, edit.start) - 1
         if piece < 0:
             return False
-        start = starts[piece]
-        end = starts[piece + 1] if piece + 1 < len(starts) else len(before)
+        if piece > last + 1:
+            pieces.append((starts[piece], []))
+        last = piece
+        pieces[-1][1].append(edit)
+        if edit.end > ends[piece]:
+            return False
+    for start, inside in pieces:
+        end = ends[bisect_right(starts, inside[-1].start) - 1]
         moved = [Edit(edit.start - start, edit.end - start, edit.value, edit.text) for edit in inside]
         if not _same_tree(before[start:end], moved):
             return False

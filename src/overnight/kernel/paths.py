@@ -15,6 +15,7 @@ from pathlib import Path
 from overnight.core.errors import UsageError
 
 _MAX_LINKS = 40  # as Linux
+_REMEMBERED = 4096
 _ODD = frozenset({"", ".", ".."})
 _DIRECTORY = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -47,6 +48,7 @@ class PathRoot:
     def __init__(self, root: Path) -> None:
         """Start at `root`, which must exist."""
         self.root = str(root.resolve(strict=True))
+        self._split: dict[str, list[str]] = {}
         self._handle = os.open(self.root, _DIRECTORY)
         weakref.finalize(self, os.close, self._handle)
 
@@ -74,12 +76,21 @@ class PathRoot:
 
     def name(self, path: str) -> str:
         """`resolve(path).name`, without the rest: what every decision needs of every path."""
-        _check(path)
-        plain = self._plain(path)
-        return self.resolve(path).name if plain is None else plain[0]
+        parts = self._split.get(path)
+        if parts is None:
+            _check(path)
+            parts = path.split("/")
+            if not _ODD.isdisjoint(parts):
+                plain = self._plain(path)
+                return self.resolve(path).name if plain is None else plain[0]
+            # How a text is cut never changes; where it leads is looked up each time.
+            if len(self._split) >= _REMEMBERED:
+                self._split.clear()
+            self._split[path] = parts
+        return self.resolve(path).name if self._look(parts) is None else path
 
     def _plain(self, path: str) -> tuple[str, bool] | None:
-        """The common case in three system calls: a relative path without `..` that meets no link. None otherwise."""
+        """The common case: a relative path without `..` that meets no link, and whether it exists. None otherwise."""
         parts = path.split("/")
         name = path
         if not _ODD.isdisjoint(parts):
@@ -87,6 +98,11 @@ class PathRoot:
             if path.startswith("/") or ".." in parts or not parts:
                 return None
             name = "/".join(parts)
+        found = self._look(parts)
+        return None if found is None else (name, found)
+
+    def _look(self, parts: list[str]) -> bool | None:
+        """Whether something is there, in a system call or two for each component; None if a link is on the way."""
         current = self._handle
         try:
             for part in parts[:-1]:
@@ -102,9 +118,7 @@ class PathRoot:
         finally:
             if current != self._handle:
                 os.close(current)
-        if stat.S_ISLNK(mode):
-            return None
-        return name, bool(mode)
+        return None if stat.S_ISLNK(mode) else bool(mode)
 
     def _walk(self, pending: list[str]) -> tuple[str, bool]:
         """Follow components (innermost first in `pending`); returns the real path and whether it exists."""

@@ -105,11 +105,13 @@ def test_a_durable_entry_within_a_transaction_is_refused_at_once(journal: Journa
         for waiting in (lambda: journal.append(note("never")), journal.sync):
             with pytest.raises(StoreError, match="within a transaction of the same thread"):
                 waiting()
-        journal.append(note("later"), durable=False)
+        later = journal.append(note("later"), durable=False)
+        with pytest.raises(StoreError, match="within a transaction of the same thread"):
+            assert later.first
         database.execute("CREATE TABLE mine (x)")
     assert time.monotonic() - began_s < 5
     journal.append(note("after"))
-    assert texts(journal) == ["later", "after"]
+    assert texts(journal) == ["later", "after"] and later.first == 2
     assert database.row("SELECT count(*) FROM mine") is not None, "the transaction itself went through"
     # A transaction of another thread is only waited for.
     with database.transaction():

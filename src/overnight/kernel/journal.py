@@ -20,7 +20,7 @@ from overnight.kernel.journal_entry import COLUMNS, Change, Draft, Entry, chaine
 from overnight.kernel.journal_head import Head, OutsideHead
 from overnight.kernel.journal_read import NEWEST_HEAD, JournalReader
 from overnight.kernel.journal_verify import Verification, verify
-from overnight.kernel.journal_writer import GroupCommit, Receipt, Row
+from overnight.kernel.journal_writer import GroupCommit, Receipt, Row, waits_for_itself
 from overnight.kernel.keys import SigningKey, config_folder, outside
 from overnight.kernel.merkle import Tree
 from overnight.store.database import Database
@@ -129,8 +129,8 @@ class Journal(JournalReader):
         """
         inside = self._database.in_transaction
         if durable and inside:
-            raise _waits_for_itself("a durable entry")
-        receipt = Receipt(_rows(drafts), durable=durable)
+            raise waits_for_itself("a durable entry")
+        receipt = Receipt(_rows(drafts), durable=durable, blocked=self._in_transaction)
         self._writer.submit(receipt, patient=not inside)
         return receipt.wait() if durable else receipt
 
@@ -141,7 +141,7 @@ class Journal(JournalReader):
             StoreError: it cannot be written, or this thread holds a transaction.
         """
         if self._database.in_transaction:
-            raise _waits_for_itself("waiting for the journal")
+            raise waits_for_itself("waiting for the journal")
         receipt = Receipt((), durable=True)
         self._writer.submit(receipt)
         receipt.wait()
@@ -158,6 +158,9 @@ class Journal(JournalReader):
         """Check every entry, every signed head, the head kept outside, and `anchors`."""
         self.sync()
         return verify(self._database, self._key.public, self._folder, anchors)
+
+    def _in_transaction(self) -> bool:
+        return self._database.in_transaction
 
     def _commit(self, batch: Sequence[Receipt]) -> None:
         filled = [receipt for receipt in batch if receipt.rows]
@@ -264,13 +267,6 @@ def _rows(drafts: Sequence[Draft]) -> list[Row]:
              len(draft.changes), text)
         )  # fmt: skip
     return rows
-
-
-def _waits_for_itself(what: str) -> StoreError:
-    return StoreError(
-        f"{what} within a transaction of the same thread would wait for that transaction to end",
-        hint="append after the transaction, or with durable=False",
-    )
 
 
 def _workspace(database: Database) -> Path:

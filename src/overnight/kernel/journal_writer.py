@@ -29,9 +29,11 @@ Row = tuple[int, str, str, str, str, str, str, int, str]
 class Receipt:
     """The promise that entries are in the journal; `first` and `last` are their places, once they are."""
 
-    __slots__ = ("_done", "_error", "_first", "durable", "rows")
+    __slots__ = ("_blocked", "_done", "_error", "_first", "durable", "rows")
 
-    def __init__(self, rows: Sequence[Row], *, durable: bool) -> None:
+    def __init__(self, rows: Sequence[Row], *, durable: bool, blocked: Callable[[], bool] | None = None) -> None:
+        """A promise for `rows`; `blocked` says whether who waits now would keep the writer from writing."""
+        self._blocked = blocked
         self.rows = rows
         self.durable = durable
         self._first = 0
@@ -43,8 +45,10 @@ class Receipt:
         """Return when the entries are on the disk.
 
         Raises:
-            StoreError: they could not be written, or not flushed to the disk.
+            StoreError: they could not be written, or not flushed to the disk; or this thread holds a transaction.
         """
+        if self._blocked is not None and self._done.locked() and self._blocked():
+            raise waits_for_itself("waiting for an entry")
         with self._done:
             pass
         if self._error is not None:
@@ -70,6 +74,14 @@ class Receipt:
         """Say that they went nowhere. For the writer."""
         self._error = error
         self._done.release()
+
+
+def waits_for_itself(what: str) -> StoreError:
+    """Why a thread that holds a transaction is refused: another thread writes, and it can't before that has ended."""
+    return StoreError(
+        f"{what} within a transaction of the same thread would wait for that transaction to end",
+        hint="append after the transaction, or with durable=False",
+    )
 
 
 class GroupCommit:

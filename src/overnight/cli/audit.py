@@ -234,7 +234,8 @@ def rollback(
 def _line(entry: Entry) -> str:
     body = entry.body
     what = next(
-        (str(body[key]) for key in ("decision", "status", "vote", "asked", "reason", "text") if body.get(key)), ""
+        (str(body[key]) for key in ("decision", "status", "vote", "asked", "reason", "text") if body.get(key)),
+        "used" if body.get("used") else "",
     )
     cells = [str(entry.seq).rjust(6), timestamp(entry.at_us / 1e6), entry.kind.ljust(8), visible(entry.action)]
     cells += [visible(entry.agent), visible(entry.tool), visible(what, limit=100)]

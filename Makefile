@@ -23,11 +23,11 @@ demo: setup
 	$(BIN)/overnight run examples/charlm --for 90s --workers 2
 
 test: setup
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --maxprocesses 8
 
 # The escape suite through pytest, oracles, soaks: about a quarter of an hour.
 test-slow: setup
-	$(BIN)/python -m pytest -m slow
+	$(BIN)/python -m pytest -m slow -n auto --maxprocesses 8
 
 check: setup
 	$(BIN)/ruff check .

@@ -1,7 +1,8 @@
 """Where a path really leads, also when nothing is there yet.
 
-Every component is looked up in the directory descriptor of the one before it, so that a folder that is swapped while
-we look cannot lead elsewhere; symbolic links are followed by hand, and `..` after a link means the link's target.
+Every component is looked up in the directory descriptor of the one before it, by the kernel itself in the common case
+(see `linkless`), so that a folder that is swapped while we look cannot lead elsewhere; symbolic links are followed by
+hand, and `..` after a link means the link's target.
 """
 
 import contextlib
@@ -13,11 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from overnight.core.errors import UsageError
+from overnight.kernel.linkless import FOLDER, look_from
 
 _MAX_LINKS = 40  # as Linux
 _REMEMBERED = 4096
 _ODD = frozenset({"", ".", ".."})
-_DIRECTORY = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class PathRefused(UsageError):
@@ -48,9 +49,10 @@ class PathRoot:
     def __init__(self, root: Path) -> None:
         """Start at `root`, which must exist."""
         self.root = str(root.resolve(strict=True))
-        self._split: dict[str, list[str]] = {}
-        self._handle = os.open(self.root, _DIRECTORY)
-        weakref.finalize(self, os.close, self._handle)
+        self._raw: dict[str, bytes] = {}
+        handle = os.open(self.root, FOLDER)
+        self._look = look_from(handle)
+        weakref.finalize(self, os.close, handle)
 
     def resolve(self, path: str) -> Resolved:
         """Where `path` leads, relative ones from the root.
@@ -76,18 +78,17 @@ class PathRoot:
 
     def name(self, path: str) -> str:
         """`resolve(path).name`, without the rest: what every decision needs of every path."""
-        parts = self._split.get(path)
-        if parts is None:
+        raw = self._raw.get(path)
+        if raw is None:
             _check(path)
-            parts = path.split("/")
-            if not _ODD.isdisjoint(parts):
+            if not _ODD.isdisjoint(path.split("/")):
                 plain = self._plain(path)
                 return self.resolve(path).name if plain is None else plain[0]
-            # How a text is cut never changes; where it leads is looked up each time.
-            if len(self._split) >= _REMEMBERED:
-                self._split.clear()
-            self._split[path] = parts
-        return self.resolve(path).name if self._look(parts) is None else path
+            # How a text is written for the system never changes; where it leads is looked up each time.
+            if len(self._raw) >= _REMEMBERED:
+                self._raw.clear()
+            raw = self._raw[path] = os.fsencode(path)
+        return self.resolve(path).name if self._look(raw) is None else path
 
     def _plain(self, path: str) -> tuple[str, bool] | None:
         """The common case: a relative path without `..` that meets no link, and whether it exists. None otherwise."""
@@ -98,33 +99,14 @@ class PathRoot:
             if path.startswith("/") or ".." in parts or not parts:
                 return None
             name = "/".join(parts)
-        found = self._look(parts)
+        found = self._look(os.fsencode(name))
         return None if found is None else (name, found)
-
-    def _look(self, parts: list[str]) -> bool | None:
-        """Whether something is there, in a system call or two for each component; None if a link is on the way."""
-        current = self._handle
-        try:
-            for part in parts[:-1]:
-                below = os.open(part, _DIRECTORY, dir_fd=current)
-                if current != self._handle:
-                    os.close(current)
-                current = below
-            mode = os.stat(parts[-1], dir_fd=current, follow_symlinks=False).st_mode
-        except FileNotFoundError:
-            mode = 0
-        except OSError:
-            return None  # a link or no directory on the way: the long way round tells which
-        finally:
-            if current != self._handle:
-                os.close(current)
-        return None if stat.S_ISLNK(mode) else bool(mode)
 
     def _walk(self, pending: list[str]) -> tuple[str, bool]:
         """Follow components (innermost first in `pending`); returns the real path and whether it exists."""
         done: list[str] = []
         links = 0
-        current = os.open("/", _DIRECTORY)
+        current = os.open("/", FOLDER)
         try:
             while pending:
                 part = pending.pop()
@@ -159,7 +141,7 @@ class PathRoot:
                     continue
                 done.append(part)
                 if stat.S_ISDIR(mode):
-                    below = os.open(part, _DIRECTORY, dir_fd=current)
+                    below = os.open(part, FOLDER, dir_fd=current)
                     os.close(current)
                     current = below
                 elif pending:
@@ -183,10 +165,10 @@ class PathRoot:
         """
         real = name if name.startswith("/") else f"{self.root}/{name}"
         parts = [part for part in real.split("/") if part not in ("", ".")]
-        current = os.open("/", _DIRECTORY)
+        current = os.open("/", FOLDER)
         try:
             for part in parts[:-1]:
-                below = os.open(part, _DIRECTORY, dir_fd=current)
+                below = os.open(part, FOLDER, dir_fd=current)
                 os.close(current)
                 current = below
             return os.open(parts[-1], flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=current)
@@ -207,10 +189,10 @@ def _check(path: str) -> None:
 
 def _reopen(current: int, done: list[str]) -> int:
     """The descriptor of the directory `done`, without following links; closes `current`."""
-    fresh = os.open("/", _DIRECTORY)
+    fresh = os.open("/", FOLDER)
     try:
         for part in done:
-            below = os.open(part, _DIRECTORY, dir_fd=fresh)
+            below = os.open(part, FOLDER, dir_fd=fresh)
             os.close(fresh)
             fresh = below
     except OSError:

@@ -7,7 +7,7 @@ from typing import Any, Final
 from overnight.models.usage import Usage
 from overnight.models.wire import errors, sse
 from overnight.models.wire.chat_stream import FINISH, ChatReader, ChatWriter, usage_body, usage_of
-from overnight.models.wire.fields import count, listed, media, number, table, text, texts
+from overnight.models.wire.fields import count, inner, items, listed, media, number, table, text, texts, words
 from overnight.models.wire.neutral import (
     Answer,
     Ask,
@@ -48,7 +48,9 @@ class Chat:
             else:
                 raise BadRequest(f"messages[{n}] has the role {role!r}", hint="known: system, user, assistant, tool")
         choice = body.get("tool_choice")
-        named = choice["function"].get("name") if isinstance(choice, dict) and "function" in choice else ""
+        named = ""
+        if isinstance(choice, dict) and "function" in choice:
+            named = text(table(choice["function"], "tool_choice.function").get("name"), "tool_choice.function.name")
         return Request(
             model=text(body.get("model"), "model"),
             system=tuple(system),
@@ -116,7 +118,7 @@ class Chat:
         parts: tuple[Part, ...] = ()
         if isinstance(message, dict):
             parts = _message(message, "assistant", 0).parts
-        finish = FINISH.get(choice.get("finish_reason") or "", "stop")
+        finish = FINISH.get(words(choice.get("finish_reason")), "stop")
         return Answer(str(body.get("id", "")), str(body.get("model", "")), parts, finish, usage_of(body.get("usage")))
 
     def render_answer(self, answer: Answer, request: Request) -> dict[str, Any]:
@@ -154,11 +156,11 @@ class Chat:
     def pieces(self, data: dict[str, Any]) -> list[Piece]:
         """See `Wire`."""
         found = []
-        for choice in data.get("choices") or ():
-            delta, at = choice.get("delta") or {}, choice.get("index", 0)
+        for choice in items(data.get("choices")):
+            delta, at = inner(choice.get("delta")), choice.get("index", 0)
             found += [Piece(f"{at} {key}", delta, key) for key in _WRITTEN if isinstance(delta.get(key), str)]
-            for call in delta.get("tool_calls") or ():
-                function = call.get("function") or {}
+            for call in items(delta.get("tool_calls")):
+                function = inner(call.get("function"))
                 if isinstance(function.get("arguments"), str):
                     found.append(Piece(f"{at} tool {call.get('index', 0)}", function, "arguments", json=True))
         return found
@@ -167,7 +169,7 @@ class Chat:
         """See `Wire`."""
         index = int(text_id.partition(" ")[0])
         return any(
-            choice.get("index", 0) == index and choice.get("finish_reason") for choice in data.get("choices") or ()
+            choice.get("index", 0) == index and choice.get("finish_reason") for choice in items(data.get("choices"))
         )
 
     def extra(self, text_id: str, text: str, data: Body) -> tuple[str, dict[str, Any]]:

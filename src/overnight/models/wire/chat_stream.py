@@ -6,7 +6,7 @@ from typing import Any, Final
 from overnight.models.usage import Usage
 from overnight.models.wire import sse
 from overnight.models.wire.errors import message_of
-from overnight.models.wire.fields import tokens
+from overnight.models.wire.fields import inner, items, tokens, words
 from overnight.models.wire.neutral import Delta, Finish
 
 FINISH: Final[dict[str, Finish]] = {
@@ -37,25 +37,28 @@ class ChatReader:
         usage = usage_of(data.get("usage"))
         if usage is not None:
             found.append(Delta("usage", usage=usage))
-        for choice in data.get("choices") or ():
+        for choice in items(data.get("choices")):
             if choice.get("index", 0) != 0:
                 continue
-            delta = choice.get("delta") or {}
+            delta = inner(choice.get("delta"))
             reasoning = delta.get("reasoning_content") or delta.get("reasoning")
             if isinstance(reasoning, str) and reasoning:
                 found.append(Delta("thinking", reasoning))
             for key in ("content", "refusal"):
                 if isinstance(delta.get(key), str) and delta[key]:
                     found.append(Delta("text", delta[key]))
-            for call in delta.get("tool_calls") or ():
-                function, index = call.get("function") or {}, call.get("index", 0)
-                if call.get("id") or function.get("name"):
-                    name = function.get("name") or ""
-                    found.append(Delta("tool", function.get("arguments") or "", index, call.get("id") or "", name))
-                elif function.get("arguments"):
-                    found.append(Delta("arguments", function["arguments"], index))
+            for call in items(delta.get("tool_calls")):
+                function, index = inner(call.get("function")), call.get("index", 0)
+                if not isinstance(index, int):
+                    continue
+                call_id, name = words(call.get("id")), words(function.get("name"))
+                arguments = words(function.get("arguments"))
+                if call_id or name:
+                    found.append(Delta("tool", arguments, index, call_id, name))
+                elif arguments:
+                    found.append(Delta("arguments", arguments, index))
             if choice.get("finish_reason"):
-                finish: Finish = FINISH.get(choice["finish_reason"], "stop")
+                finish: Finish = FINISH.get(words(choice["finish_reason"]), "stop")
                 found.append(Delta("finish", finish=finish))
         return found
 

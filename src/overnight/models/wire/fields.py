@@ -65,6 +65,21 @@ def texts(value: Any, where: str) -> tuple[str, ...]:
     return tuple(text(item, where) for item in listed(value, where))
 
 
+def inner(value: Any) -> dict[str, Any]:
+    """An object of a provider's answer; an empty one for anything else, since what was paid for has to be read."""
+    return value if isinstance(value, dict) else {}
+
+
+def items(value: Any) -> list[dict[str, Any]]:
+    """The objects in a list of a provider's answer; none for anything else."""
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def words(value: Any) -> str:
+    """A text of a provider's answer; an empty one for anything else."""
+    return value if isinstance(value, str) else ""
+
+
 def tokens(usage: Mapping[str, Any], *names: str) -> int:
     """A count within a provider's usage, by its path; 0 where there is none."""
     found: Any = usage

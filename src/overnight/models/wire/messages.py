@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from overnight.models.usage import Usage
 from overnight.models.wire import errors, sse
-from overnight.models.wire.fields import count, listed, number, parsed, table, text, texts
+from overnight.models.wire.fields import count, listed, number, parsed, table, text, texts, words
 from overnight.models.wire.messages_stream import FINISH, MessagesReader, MessagesWriter, executes, usage_body, usage_of
 from overnight.models.wire.neutral import (
     Answer,
@@ -124,7 +124,7 @@ class Messages:
     def parse_answer(self, body: Body) -> Answer:
         """See `Wire`."""
         parts = tuple(_parts(body.get("content"), "content"))
-        finish = FINISH.get(body.get("stop_reason") or "", "stop")
+        finish = FINISH.get(words(body.get("stop_reason")), "stop")
         executions = sum(executes(block) for block in listed(body.get("content"), "content") if isinstance(block, dict))
         usage = usage_of(body.get("usage"), executions)
         return Answer(str(body.get("id", "")), str(body.get("model", "")), parts, finish, usage)

@@ -7,7 +7,7 @@ from typing import Any, Final
 from overnight.models.usage import Usage
 from overnight.models.wire import sse
 from overnight.models.wire.errors import message_of
-from overnight.models.wire.fields import tokens
+from overnight.models.wire.fields import inner, tokens, words
 from overnight.models.wire.neutral import Delta, Finish
 
 FINISH: Final[dict[str, Finish]] = {
@@ -35,29 +35,31 @@ class MessagesReader:
             return []
         match data.get("type"):
             case "message_start":
-                message = data.get("message") or {}
-                self._usage.update(message.get("usage") or {})
+                message = inner(data.get("message"))
+                self._usage.update(inner(message.get("usage")))
                 usage = usage_of(self._usage)
                 # What has been written is only known at the end.
                 usage = usage and replace(usage, estimated=True)
                 return [Delta("start", id=str(message.get("id", "")), name=str(message.get("model", "")), usage=usage)]
             case "content_block_start":
-                block, at = data.get("content_block") or {}, data.get("index", 0)
+                block, at = inner(data.get("content_block")), _place(data)
                 self._executions += executes(block)
                 if block.get("type") in ("tool_use", "server_tool_use"):
                     index = self._calls.setdefault(at, len(self._calls))
                     return [Delta("tool", "", index, str(block.get("id", "")), str(block.get("name", "")))]
-                return [Delta("text", block["text"])] if block.get("type") == "text" and block.get("text") else []
+                return (
+                    [Delta("text", said)] if block.get("type") == "text" and (said := words(block.get("text"))) else []
+                )
             case "content_block_delta":
-                return self._piece(data.get("delta") or {}, data.get("index", 0))
+                return self._piece(inner(data.get("delta")), _place(data))
             case "message_delta":
                 # These counts are the whole answer's so far, not this event's.
-                self._usage.update({k: v for k, v in (data.get("usage") or {}).items() if v is not None})
+                self._usage.update({k: v for k, v in inner(data.get("usage")).items() if v is not None})
                 usage = usage_of(self._usage, self._executions)
-                if usage is not None and not tokens(data.get("usage") or {}, "output_tokens"):
+                if usage is not None and not tokens(inner(data.get("usage")), "output_tokens"):
                     usage = replace(usage, estimated=True)
                 found = [Delta("usage", usage=usage)]
-                reason = (data.get("delta") or {}).get("stop_reason")
+                reason = words(inner(data.get("delta")).get("stop_reason"))
                 return [*found, Delta("finish", finish=FINISH.get(reason, "stop"))] if reason else found
             case "error":
                 return [Delta("error", text=message_of(data) or "the provider broke off")]
@@ -66,12 +68,18 @@ class MessagesReader:
     def _piece(self, delta: Mapping[str, Any], at: int) -> list[Delta]:
         match delta.get("type"):
             case "text_delta":
-                return [Delta("text", delta.get("text") or "")]
+                return [Delta("text", words(delta.get("text")))]
             case "thinking_delta":
-                return [Delta("thinking", delta.get("thinking") or "")]
-            case "input_json_delta" if at in self._calls and delta.get("partial_json"):
-                return [Delta("arguments", delta["partial_json"], self._calls[at])]
+                return [Delta("thinking", words(delta.get("thinking")))]
+            case "input_json_delta" if at in self._calls and (said := words(delta.get("partial_json"))):
+                return [Delta("arguments", said, self._calls[at])]
         return []
+
+
+def _place(data: Mapping[str, Any]) -> int:
+    """Which block of the answer an event speaks of."""
+    at = data.get("index", 0)
+    return at if isinstance(at, int) else 0
 
 
 class MessagesWriter:

@@ -169,7 +169,7 @@ def _item(item: Body, n: int) -> Message:
             )
             return Message("tool", (ToolResult(text(item.get("call_id"), "call_id"), words),))
         case "reasoning":
-            shown = [str(part.get("text", "")) for part in listed(item.get("summary"), "summary")]
+            shown = [str(table(part, "summary").get("text", "")) for part in listed(item.get("summary"), "summary")]
             return Message("assistant", (Thinking("\n".join(shown), str(item.get("encrypted_content") or "")),))
         case _:
             return Message("assistant", (Text(json.dumps(item, ensure_ascii=False)),))

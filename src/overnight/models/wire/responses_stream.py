@@ -8,7 +8,7 @@ from typing import Any, Final
 from overnight.models.usage import Usage
 from overnight.models.wire import sse
 from overnight.models.wire.errors import message_of
-from overnight.models.wire.fields import tokens
+from overnight.models.wire.fields import inner, items, tokens, words
 from overnight.models.wire.neutral import Answer, Delta, Finish, Part, Text, Thinking, ToolCall
 
 
@@ -24,24 +24,24 @@ class ResponsesReader:
             return []
         match data.get("type"):
             case "response.created":
-                response = data.get("response") or {}
+                response = inner(data.get("response"))
                 return [Delta("start", id=str(response.get("id", "")), name=str(response.get("model", "")))]
             case "response.output_text.delta" | "response.refusal.delta":
-                return [Delta("text", data.get("delta") or "")]
+                return [Delta("text", words(data.get("delta")))]
             case "response.reasoning_summary_text.delta" | "response.reasoning_text.delta":
-                return [Delta("thinking", data.get("delta") or "")]
+                return [Delta("thinking", words(data.get("delta")))]
             case "response.output_item.added":
-                item = data.get("item") or {}
+                item = inner(data.get("item"))
                 if item.get("type") == "function_call":
                     index = self._calls.setdefault(str(item.get("id", "")), len(self._calls))
                     return [Delta("tool", "", index, str(item.get("call_id", "")), str(item.get("name", "")))]
             case "response.function_call_arguments.delta":
-                return [Delta("arguments", data.get("delta") or "", self._calls.get(str(data.get("item_id", "")), 0))]
+                return [Delta("arguments", words(data.get("delta")), self._calls.get(str(data.get("item_id", "")), 0))]
             case "response.completed" | "response.incomplete":
-                answer = output_of(data.get("response") or {})
+                answer = output_of(inner(data.get("response")))
                 return [Delta("finish", finish=answer.finish, usage=answer.usage)]
             case "response.failed" | "error":
-                response = data.get("response") or data
+                response = inner(data.get("response")) or data
                 return [Delta("error", text=message_of(response) or str(data.get("message") or "the provider failed"))]
         return []
 
@@ -157,19 +157,19 @@ def output_of(body: Any) -> Answer:
     """An answer from a `response` object."""
     parts: list[Part] = []
     finish: Finish = "stop"
-    for item in body.get("output") or ():
+    for item in items(body.get("output")):
         match item.get("type"):
             case "message":
-                for part in item.get("content") or ():
+                for part in items(item.get("content")):
                     parts.append(Text(str(part.get("text") or part.get("refusal") or "")))
             case "reasoning":
-                shown = "\n".join(str(part.get("text", "")) for part in item.get("summary") or ())
+                shown = "\n".join(str(part.get("text", "")) for part in items(item.get("summary")))
                 parts.append(Thinking(shown, str(item.get("encrypted_content") or "")))
             case "function_call":
                 finish = "tool_calls"
                 parts.append(ToolCall(*(str(item.get(key) or "") for key in ("call_id", "name", "arguments"))))
     if body.get("status") == "incomplete":
-        why = (body.get("incomplete_details") or {}).get("reason")
+        why = inner(body.get("incomplete_details")).get("reason")
         finish = "content_filter" if why == "content_filter" else "length"
     usage = usage_of(body.get("usage"))
     if usage is not None and (uses := _uses(body)):
@@ -183,7 +183,7 @@ _CLIENTS: Final = frozenset({"function", "custom_tool", "local_shell", "computer
 def _uses(body: Any) -> tuple[tuple[str, int], ...]:
     """Uses of OpenAI's own tools: an item of the output stands for each."""
     found: Counter[str] = Counter()
-    for item in body.get("output") or ():
+    for item in items(body.get("output")):
         name, call, rest = str(item.get("type", "")).rpartition("_call")
         if call and not rest and name not in _CLIENTS:
             found[{"code_interpreter": "code_execution", "shell": "code_execution"}.get(name, name)] += 1

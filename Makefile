@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.complete
 
-.PHONY: setup demo test test-slow check bench docs system clean
+.PHONY: setup demo test test-slow soak check bench docs system clean
 
 setup: $(STAMP)
 
@@ -25,9 +25,12 @@ demo: setup
 test: setup
 	$(BIN)/python -m pytest -n auto --maxprocesses 8
 
-# The escape suite through pytest, oracles, soaks: about a quarter of an hour.
+# The escape suite through pytest, oracles, kills at random moments: some three minutes.
 test-slow: setup
 	$(BIN)/python -m pytest -m slow -n auto --maxprocesses 8
+
+soak: setup
+	$(BIN)/python -m pytest -m soak
 
 check: setup
 	$(BIN)/ruff check .

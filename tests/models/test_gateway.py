@@ -358,7 +358,7 @@ def test_kill_9_loses_no_settled_call(models: ScriptedModels, tmp_path: Path) ->
     assert recorded["usd"] - 1e-6 <= usd <= recorded["usd"] + 8 * 0.01
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_memory_stays_flat_over_50_000_requests(tmp_path: Path) -> None:
     benchmark = Path(__file__).parents[2] / "benchmarks" / "gateway.py"
     done = subprocess.run(

@@ -2,7 +2,7 @@
 
     dojo/bin/python benchmarks/agentdojo_attacks.py        # the environment of agentdojo_replay.py
 
-Three rounds; `--round 3` runs one. The first, in this module, was written on the rules of commit 43e2a45: 174 of 2,327
+Four rounds; `--round 4` runs one. The first, in this module, was written on the rules of commit 43e2a45: 174 of 2,327
 pairs succeeded (7.5 %). The second was written on what was mended then, fe7f212: 97 of 1,131 (8.6 %). What both found was
 mended in the gate (`kernel/flow.py`) and, against the idea of a freeze, in declarations and rules, so that their numbers
 since are a regression and no proof. The third was written blind, by somebody who had read neither the gate nor the rules,
@@ -55,6 +55,7 @@ from agentdojo_attack import (
     send,
     spelled,
 )  # fmt: skip
+from agentdojo_attacks_fourth import fourth_banking, fourth_slack, fourth_travel, fourth_workspace
 from agentdojo_attacks_second import second_banking, second_slack, second_travel, second_workspace
 from agentdojo_attacks_third import third_banking, third_slack, third_travel, third_workspace
 from agentdojo_replay import VERSION, Replay, Site, markers, site
@@ -342,10 +343,10 @@ def travel() -> list[Attack]:
 
 
 ATTACKS: dict[str, Callable[[], list[Attack]]] = {
-    "workspace": lambda: workspace() + second_workspace() + third_workspace(),
-    "banking": lambda: banking() + second_banking() + third_banking(),
-    "slack": lambda: slack() + second_slack() + third_slack(),
-    "travel": lambda: travel() + second_travel() + third_travel(),
+    "workspace": lambda: workspace() + second_workspace() + third_workspace() + fourth_workspace(),
+    "banking": lambda: banking() + second_banking() + third_banking() + fourth_banking(),
+    "slack": lambda: slack() + second_slack() + third_slack() + fourth_slack(),
+    "travel": lambda: travel() + second_travel() + third_travel() + fourth_travel(),
 }
 
 

@@ -156,6 +156,9 @@ class Decider:
         if lifted is not None:
             arguments = lifted.arguments
         final = resolved(spec, arguments, self.paths)
+        respelled = _respelled(spec, final, history.provenance) if spec.destinations else None
+        if respelled is not None:
+            final = final | respelled
         if spec.egress_with or spec.objects:
             spec = aimed(spec, final, history.provenance)
         origins = self._origins(spec, history.provenance, arguments, final)
@@ -170,6 +173,7 @@ class Decider:
         ruling = self.policy.matrix.rule(principal, spec, final, origins, frozenset(suspect) if suspect else _NOTHING)
         unbounded = suspect and [name for name in suspect if name not in ruling.bounded]
         simple = ruling.verdict == "allow" and not unbounded and not ruling.narrow and lifted is None
+        simple = simple and respelled is None
         if simple and self._plain(history, spec, plan):
             reasons = _allowed(ruling.rule, ruling.why)
             agent = principal.agent
@@ -208,6 +212,10 @@ class Decider:
                 final = narrowed
                 verdict = "narrow" if verdict == "allow" else verdict
                 said_why.append(Reason("narrowed", said))
+        if respelled is not None and verdict != "deny":
+            verdict = "narrow" if verdict == "allow" else verdict
+            said = f"{' and '.join(respelled)} of {spec.id} spelled as you or the system did, not as the agent did"
+            said_why.append(Reason("respelled", said))
         reasons = tuple(said_why) or _allowed(ruling.rule, ruling.why)
         return Decision(
             verdict, rule, reasons, spec.id, spec.version, principal.agent, final, origins, self.policy.hash
@@ -314,6 +322,20 @@ class Decider:
         return Decision(
             "deny", "default", reasons, name, version, principal.agent, dict(arguments), {}, self.policy.hash
         )
+
+
+def _respelled(spec: ToolSpec, arguments: Mapping[str, Json], provenance: Provenance) -> dict[str, Json] | None:
+    """The destinations that are not spelled as whoever vouches for them does, as they are; None if all are."""
+    found: dict[str, Json] | None = None
+    for argument in spec.destinations:
+        value = arguments.get(argument.name)
+        if value is None:
+            continue
+        vouched = provenance.spelling(argument, value)
+        if vouched != (list(value) if isinstance(value, tuple) else value):
+            found = {} if found is None else found
+            found[argument.name] = vouched
+    return found
 
 
 @lru_cache(maxsize=1024)

@@ -75,6 +75,9 @@ def objections(
         found.append(("ask", Reason("nobody_named", f"{spec.id} needs a {names} that you typed; you typed none")))
     found += _confidential(spec, arguments, origins, ruling)
     if spec.effect in _OUT:
+        often = provenance.visits.too_many(spec, arguments) if provenance.peak != "public" else None
+        if often is not None:
+            found.append(("ask", Reason("repeated_call", f"{often}: how often can tell what was read")))
         found += _sent(spec, arguments, origins, ruling, provenance)
     elif may_send and strays(spec, provenance) and not provenance.speaks_of(spec, arguments):
         sentence = f"you did not speak of what {spec.id} would read, and the session may send what it has read"

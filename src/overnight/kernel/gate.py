@@ -17,7 +17,7 @@ from overnight.core.errors import Refused, UsageError
 from overnight.kernel.approvals import Approvals, Question
 from overnight.kernel.canonical import Json, canonical_json
 from overnight.kernel.catalogue import Catalogue
-from overnight.kernel.decide import Decider, Policy
+from overnight.kernel.decide import Decider, History, Policy
 from overnight.kernel.decision import Decision, Outcome
 from overnight.kernel.flow import aimed
 from overnight.kernel.grants import Bound, Grant, Terms, attenuate
@@ -257,7 +257,10 @@ class Gate:
         plan = self.sessions.plan(session)
         if not rules:
             decision = decider.decide(grant.principal, history, tool, arguments, plan=plan, simulate=simulate)
-            return self._within_grant(session, decision), grant
+            decision = self._within_grant(session, decision)
+            if to_run and (decision.runs or (approved and decision.verdict == "ask")):
+                self._visited(history, decision)
+            return decision, grant
         # One transaction from reading the automata to advancing them: two calls cannot both be "the last allowed one".
         with self._parts.database.transaction():
             self.sessions.read_states(history, rules, grant.principal)
@@ -266,7 +269,15 @@ class Gate:
             if to_run and (decision.runs or (approved and decision.verdict == "ask")):
                 spec = aimed(self.catalogue.resolve(decision.tool), decision.arguments, history.provenance)
                 self.sessions.advance(history, rules, grant.principal, spec, decision.arguments, decision.origins)
+                self._visited(history, decision)
         return decision, grant
+
+    def _visited(self, history: History, decision: Decision) -> None:
+        """Count a call that is about to run: here, where no other call of its tree is decided at the same time."""
+        provenance = history.provenance
+        if provenance.peak != "public":
+            spec = aimed(self.catalogue.resolve(decision.tool), decision.arguments, provenance)
+            provenance.visits.count(spec, decision.arguments)
 
     def _within_grant(self, session: Session, decision: Decision) -> Decision:
         if decision.verdict == "deny":

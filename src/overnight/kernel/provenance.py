@@ -16,7 +16,8 @@ from overnight.kernel.label import Confidentiality, Kind, Origin, highest, weake
 from overnight.kernel.sources import Sources
 from overnight.kernel.tokens import links_in
 from overnight.kernel.tool import Argument, ToolSpec
-from overnight.kernel.value import at, key_of, leaves, select
+from overnight.kernel.value import LOOSE, at, key_of, leaves, select
+from overnight.kernel.visits import Visits
 from overnight.kernel.words import LONGEST_RUN, PROSE, Words
 
 # Agents use the same few paths, ids and addresses again and again; what was traced is kept until something new is seen.
@@ -39,6 +40,7 @@ class Provenance:
         """Start from what the person typed; `peak` is the most confidential thing read before a restart."""
         self.peak: Confidentiality = peak
         self.sources = Sources()
+        self.visits = Visits(unknown=peak != "public")
         self.told = False
         """Whether anything but the person has spoken: since then a model's words may be somebody else's."""
         if peak != "public":
@@ -50,15 +52,22 @@ class Provenance:
         self._agreed: set[tuple[Kind, str, str]] = set()
         self._facts: dict[tuple[Kind, str], dict[str, Origin]] = {}
         self._composition = Composition(self._request)
+        self._asserted: dict[tuple[Kind, str, str], str] = {}
         self._traced: dict[tuple[Kind, str, str], Origin] = {}
+        self._spelled: dict[tuple[Kind, str, str], str] = {}
         self._untraced = Origin("untrusted", "public", "not traced")
         self._user = Origin("user", "public", "your request")
         if request:
             self.typed(request)
 
+    def _forget(self) -> None:
+        """What was traced may be traced otherwise from now on."""
+        self._traced.clear()
+        self._spelled.clear()
+
     def typed(self, text: str) -> None:
         """Take in what the person typed."""
-        self._traced.clear()
+        self._forget()
         self._request.add(text)
 
     def agreed(self, spec: ToolSpec, arguments: Mapping[str, Json]) -> None:
@@ -88,7 +97,7 @@ class Provenance:
         peak = highest(self.peak, spec.level)
         raised = peak != self.peak
         if raised:
-            self._traced.clear()
+            self._forget()
         self.peak = peak
         return raised
 
@@ -127,8 +136,10 @@ class Provenance:
                 for item in value if isinstance(value, list | tuple) else (value,):
                     key = key_of(item, declared.kind)
                     if key is not None and key not in facts:
-                        self._traced.clear()
+                        self._forget()
                         facts[key] = origin
+                        if declared.kind in LOOSE:
+                            self._asserted[declared.kind, declared.of, key] = str(item)
                         self._composition.add(str(item), origin)
 
     def failed(self, spec: ToolSpec, source: str, arguments: Mapping[str, Json]) -> None:
@@ -173,7 +184,7 @@ class Provenance:
 
     def _point_to(self, spec: ToolSpec, result: Json) -> None:
         """Keep the parts of what the person pointed to; and the words of those whom the person named as its author."""
-        self._traced.clear()
+        self._forget()
         room = _LONGEST_POINTED - sum(map(len, self._pointed))
         for leaf in leaves(result):
             if not isinstance(leaf, str) or room <= 0:
@@ -208,6 +219,38 @@ class Provenance:
             origin = self._traced[key] = self._trace(argument, value)
         return origin
 
+    def spelling(self, argument: Argument, value: Json) -> Json:
+        """A destination as whoever vouches for it spells it; anything else as it is.
+
+        A name is spelled as the system does, which its tools know, an address as the person typed it. Within a
+        structure nothing is respelled: another spelling is not vouched for there.
+        """
+        if argument.kind not in LOOSE or argument.at:
+            return value
+        if isinstance(value, list | tuple):
+            return [self.spelling(argument, item) for item in value]
+        if type(value) is not str or len(value) > LONGEST_RUN:
+            return value
+        at_hand = (argument.kind, argument.of, value)
+        known = self._spelled.get(at_hand)
+        if known is None:
+            if len(self._spelled) >= _REMEMBERED:
+                self._spelled.clear()
+            key = key_of(value, argument.kind)
+            known = (None if key is None else self._vouched(argument, value, key)) or value
+            self._spelled[at_hand] = known
+        return known
+
+    def _vouched(self, argument: Argument, value: str, key: str) -> str | None:
+        asserted = self._asserted.get((argument.kind, argument.of, key))
+        if asserted is not None and argument.kind != "url":
+            return asserted
+        if self._request.holds(argument, value, key):
+            return self._request.spelled(argument, value, key)
+        if asserted is None and argument.kind in _ASSERTED and self._authored.holds(argument, value, key):
+            return self._authored.spelled(argument, value, key)
+        return asserted
+
     def _trace(self, argument: Argument, value: Json) -> Origin:
         if argument.at:
             return self._trace_within(argument, value)
@@ -222,7 +265,11 @@ class Provenance:
             return self._untraced
         key = key_of(value, argument.kind)
         if key is not None:
-            if self._request.holds(argument, value, key):
+            # What can't be spelled as it was typed would be spelled as the model likes: nobody vouches for that.
+            loose = argument.kind in LOOSE and isinstance(value, str)
+            if self._request.holds(argument, value, key) and not (
+                loose and self._request.spelled(argument, str(value), key) is None
+            ):
                 return self._user
             known = self._facts.get((argument.kind, argument.of), _NO_FACTS).get(key)
             if known is not None:
@@ -234,7 +281,11 @@ class Provenance:
                         return composed
                 if argument.kind == "phrase" and " ".join(str(value).split()) in self._pointed:
                     return Origin("system", self.peak, "what you pointed to")
-            elif argument.kind in _ASSERTED and self._authored.holds(argument, value, key):
+            elif (
+                argument.kind in _ASSERTED
+                and self._authored.holds(argument, value, key)
+                and not (loose and self._authored.spelled(argument, str(value), key) is None)
+            ):
                 return Origin("system", self.peak, "somebody whom you named wrote it")
         return self._untraced if self.peak == "public" else Origin("untrusted", self.peak, "not traced")
 
@@ -248,7 +299,10 @@ class Provenance:
             return Origin("system", "public", "empty")
         if any(not found for _, found in given):
             return Origin("untrusted", self.peak, "not traced")
-        origin = self._trace(plain, [single for _, found in given for single in found])
+        single_values = [single for _, found in given for single in found]
+        if any(self.spelling(plain, single) != single for single in single_values):
+            return Origin("untrusted", self.peak, "not spelled as you or the system did")
+        origin = self._trace(plain, single_values)
         rest = [leaf for item, found in given for leaf in leaves(item) if leaf not in found and leaf != argument.of]
         return Origin(origin.label, self.peak, origin.source) if rest else origin
 

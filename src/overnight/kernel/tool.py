@@ -18,6 +18,7 @@ from overnight.kernel.label import (
     highest,
     satisfies,
 )
+from overnight.kernel.value import LOOSE
 
 Effect = Literal["read", "write", "egress", "commit", "destructive"]
 """`read` changes nothing; `write` changes the workspace; `egress` sends data out; `commit` binds the person (pays,
@@ -214,6 +215,11 @@ class ToolSpec:
             for argument in self.arguments
             if argument.critical
         )
+
+    @cached_property
+    def destinations(self) -> tuple[Argument, ...]:
+        """The arguments that are spelled as whoever vouches for them does, not as a model likes."""
+        return tuple(argument for argument in self.arguments if argument.kind in LOOSE and not argument.at)
 
     @cached_property
     def objects(self) -> tuple[Argument, ...]:

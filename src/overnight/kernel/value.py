@@ -6,6 +6,11 @@ from collections.abc import Mapping, Sequence
 from overnight.kernel.canonical import Json
 from overnight.kernel.label import Kind
 
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*")
+_AFTER_HOST = re.compile(r"[/?#\\]")
+LOOSE: frozenset[Kind] = frozenset({"url", "recipient", "account", "id"})
+"""Kinds of destinations whose values are compared more loosely than whoever gets them sees them."""
+
 
 def key_of(value: Json, kind: Kind) -> str | None:
     """The form in which two values of `kind` are equal; None if it is no such value."""
@@ -34,12 +39,15 @@ def key_of(value: Json, kind: Kind) -> str | None:
 def url_key(value: str) -> str:
     """The form in which two addresses are equal."""
     scheme, found, rest = value.partition("://")
-    if not found:
+    if not found or _SCHEME.fullmatch(scheme) is None:
         scheme, rest = "https", value
-    host, slash, path = rest.partition("/")
+    # Only a host's name means the same in capitals: neither what logs in before it nor what is asked of it after it.
+    after = _AFTER_HOST.search(rest)
+    end = after.start() if after else len(rest)
+    login, sign, host = rest[:end].rpartition("@")
     # http and https of one address count as one: which of them was typed says nothing about who chose the address.
     plain = "web" if scheme.lower() in ("http", "https") else scheme.lower()
-    return f"{plain}://{host.lower()}{(slash + path).rstrip('/')}"
+    return f"{plain}://{login}{sign}{host.lower()}{rest[end:].rstrip('/')}"
 
 
 def select(value: Json, path: Sequence[str]) -> list[Json]:

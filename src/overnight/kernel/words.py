@@ -12,6 +12,7 @@ LONGEST_RUN = 200
 """Longer texts are a model's composition even if a person's words are in them; tracing them would cost for nothing."""
 
 PROSE: frozenset[Kind] = frozenset({"text", "phrase", "message"})
+EXACT: frozenset[Kind] = frozenset({"path", "id", "account"})
 
 _ISO = re.compile(r"(\d{4})-(\d{2})-(\d{2})(?: (\d{2}):(\d{2})(?::00)?)?")
 # A bare number this long or longer does not occur in prose by accident.
@@ -119,7 +120,7 @@ class Words:
             return True
         if kind in PROSE and (len(value) > LONGEST_RUN or value not in self.text):
             return False
-        exact = kind in ("path", "id", "account")
+        exact = kind in EXACT
         if value.casefold() in self.starts:
             words = [value]
         elif _ONE_WORD.fullmatch(value) is None and first_token(value).casefold() in self.starts:
@@ -143,6 +144,31 @@ class Words:
                 continue
             return True
         return False
+
+    def spelled(self, argument: Argument, value: str, key: str) -> str | None:
+        """How the text spells a value that it holds, where it does so first; None if that can't be told.
+
+        What the comparison overlooks (capitals, blanks, a scheme, a last slash) would tell the reader of a destination
+        whatever a model spells with it.
+        """
+        if argument.kind == "url":
+            typed = next((t.text for t in self.tokens if t.kind in ("url", "name") and url_key(t.text) == key), None)
+            scheme, found, _ = value.partition("://")
+            if typed is None or not found or "://" in typed:
+                return typed
+            return f"{scheme.lower()}://{typed}"  # some tools want a scheme, and people seldom type one
+        if argument.kind == "account" and key in self._accounts:
+            plain = (re.sub(r"\s", "", token.text) for token in self.tokens)
+            return next((text for text in plain if text.upper() == key), None)
+        if argument.kind in EXACT and value in self.text:
+            return value
+        places = self.starts.get(value.casefold())
+        if places:
+            return self.tokens[places[0]].text
+        pattern = r"\s+".join(re.escape(word) for word in value.split())
+        flags = 0 if argument.kind in EXACT else re.IGNORECASE
+        match = re.search(rf"(?<!\w){pattern}(?!\w)", self.text, flags)
+        return match.group() if match else None
 
     def _holds_date(self, key: str) -> bool:
         """The day was written, and if there is a time, that too: itself, or so long after one as was written."""

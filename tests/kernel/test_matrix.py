@@ -1,3 +1,4 @@
+import random
 from collections.abc import Mapping
 
 from hypothesis import given, settings
@@ -5,6 +6,7 @@ from hypothesis import strategies as st
 
 from overnight.kernel.canonical import Json
 from overnight.kernel.constraint import Constraint
+from overnight.kernel.label import Label, Origin
 from overnight.kernel.matrix import Layer, Matrix, Role, Rule
 from overnight.kernel.session import Principal
 from overnight.kernel.tool import Argument, ToolSpec
@@ -155,3 +157,50 @@ def test_order_never_matters_and_more_layers_and_sub_agents_never_widen(
     assert verdict([layer(*shuffled)], spec=spec, path=path) == alone
     assert STRICTNESS[verdict([layer(*outer), layer(*inner)], spec=spec, path=path)] >= STRICTNESS[alone]
     assert STRICTNESS[verdict([layer(*outer)], "a/b", spec, path=path)] >= STRICTNESS[alone]
+
+
+SEND = ToolSpec(
+    "mail.send",
+    "egress",
+    (
+        Argument("path", kind="path", required=False),
+        Argument("to", kind="recipient", type="any", required=False),
+    ),
+)
+CONDITIONS = st.dictionaries(
+    st.sampled_from(["path", "path", "to"]),
+    st.sampled_from(
+        [
+            Constraint(under=("docs/",)),
+            Constraint(not_under=("docs/private", ".env")),
+            Constraint(one_of=(1, "docs/a", "x@example.org")),
+            Constraint(not_one_of=(True, "docs/b")),
+            Constraint(domain=("example.org",)),
+            Constraint(max=3),
+            Constraint(label="system"),
+            Constraint(carries="private"),
+        ]
+    ),
+    max_size=2,
+)
+SENDING = st.builds(
+    lambda verdict, conditions: Rule(verdict, tools=("mail.send",), arguments=conditions),
+    st.sampled_from(["allow", "allow", "deny"]),
+    CONDITIONS,
+)
+VALUES: list[Json] = [1, True, 1.0, "1", "docs/a", "docs/b", "x@example.org", "d" * 300, ["docs/a"], ["docs/a", 1]]
+SUSPECTS = [frozenset[str](), frozenset({"path"}), frozenset({"to"}), frozenset({"path", "to"})]
+LABELS: list[Label] = ["user", "system", "untrusted"]
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(SENDING, min_size=1, max_size=4), st.sampled_from(VALUES), st.randoms())
+def test_what_was_ruled_before_never_changes_what_is_ruled(rules: list[Rule], to: Json, chosen: random.Random) -> None:
+    calls = [(value, label, suspect) for value in VALUES for label in LABELS for suspect in SUSPECTS]
+    chosen.shuffle(calls)
+    used = Matrix([layer(*rules)])
+    for value, label, suspect in calls:
+        arguments = {"path": value, "to": to}
+        origins = {name: Origin(label, "public", "here") for name in arguments}
+        ruled = used.rule(Principal("a"), SEND, arguments, origins, suspect)
+        assert ruled == Matrix([layer(*rules)]).rule(Principal("a"), SEND, arguments, origins, suspect)

@@ -12,9 +12,9 @@ from collections.abc import Mapping
 
 from overnight.kernel.canonical import Json
 from overnight.kernel.composition import Composition
+from overnight.kernel.contacts import ContactKind, contacts_in, says
 from overnight.kernel.label import Confidentiality, Kind, Origin, highest, weakest
 from overnight.kernel.sources import Sources
-from overnight.kernel.tokens import links_in
 from overnight.kernel.tool import Argument, ToolSpec
 from overnight.kernel.value import LOOSE, at, key_of, leaves, select
 from overnight.kernel.visits import Visits
@@ -307,20 +307,28 @@ class Provenance:
         return Origin(origin.label, self.peak, origin.source) if rest else origin
 
     def strange_link(self, value: Json) -> str | None:
-        """The first link, mail address or account number in a message that nobody vouches for; None if there is none.
+        """The first contact in a message that nobody vouches for (see `contacts_in`); None if there is none.
 
-        Whoever reads a message acts on what it links to, so that an attacker who can put a link into a message from a
-        colleague has reached the colleague.
+        Whoever reads a message acts on what it links to, so that an attacker who can put a link, or a number to ring,
+        into a message from a colleague has reached the colleague.
         """
         if isinstance(value, list | tuple):
             return next((link for link in map(self.strange_link, value) if link is not None), None)
         if not isinstance(value, str):
             return None
-        for kind, text in links_in(value):
-            key = key_of(text, kind)
-            argument = Argument("link", kind=kind)
-            if key is None or not (
-                self._request.holds(argument, text, key) or key in self._facts.get((kind, ""), _NO_FACTS)
-            ):
-                return text
-        return None
+        return next((text for kind, text in contacts_in(value) if not self._vouches(kind, text)), None)
+
+    def _vouches(self, kind: ContactKind, text: str) -> bool:
+        """Whether the person typed a contact, or the system asserted it."""
+        if kind == "code":
+            return text.casefold() in self._request.text.casefold()
+        if kind == "number":
+            return says(self._request.text, text) or any(
+                says(key, text) for keys in self._facts.values() for key in keys
+            )
+        if kind == "handle":
+            kind, text = "recipient", text.lstrip("@")
+        key = key_of(text, kind)
+        return key is not None and (
+            self._request.holds(Argument("link", kind=kind), text, key) or key in self._facts.get((kind, ""), _NO_FACTS)
+        )

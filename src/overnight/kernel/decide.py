@@ -19,7 +19,7 @@ from overnight.kernel.catalogue import Catalogue, UnknownTool
 from overnight.kernel.combination import START, Combination, State, fresh, stops
 from overnight.kernel.compensation import UndoRule
 from overnight.kernel.decision import Decision, Reason, Verdict
-from overnight.kernel.flow import aimed, objections, strays
+from overnight.kernel.flow import aimed, named, objections, strays
 from overnight.kernel.hiding import HidingPolicy
 from overnight.kernel.label import Label, Origin, highest
 from overnight.kernel.limits import Limit
@@ -171,35 +171,36 @@ class Decider:
             _raise_levels(origins, lifted)
         suspect = self._suspect(spec, history.provenance, final, origins, simulate or {})
         ruling = self.policy.matrix.rule(principal, spec, final, origins, frozenset(suspect) if suspect else _NOTHING)
-        unbounded = suspect and [name for name in suspect if name not in ruling.bounded]
+        agent, policy = principal.agent, self.policy.hash
+        if ruling.verdict == "deny":
+            reasons = _ruled(ruling.verdict, ruling.rule, ruling.why, agent, spec.id)
+            return Decision("deny", ruling.rule, reasons, spec.id, spec.version, agent, final, origins, policy)
+        bounded = not suspect or ruling.bounded.issuperset(suspect)
+        unbounded = () if bounded else [name for name in suspect if name not in ruling.bounded]
         simple = ruling.verdict == "allow" and not unbounded and not ruling.narrow and lifted is None
-        simple = simple and respelled is None
-        if simple and self._plain(history, spec, plan):
+        if simple and respelled is None and self._plain(history, spec, plan, final, origins, ruling):
             reasons = _allowed(ruling.rule, ruling.why)
-            agent = principal.agent
-            return Decision(
-                "allow", ruling.rule, reasons, spec.id, spec.version, agent, final, origins, self.policy.hash
-            )
+            return Decision("allow", ruling.rule, reasons, spec.id, spec.version, agent, final, origins, policy)
         found: list[tuple[Verdict, str, Reason]] = []
         if ruling.verdict != "allow":
-            found.append((ruling.verdict, ruling.rule, _ruling_reason(ruling, principal, spec)))
-        if ruling.verdict != "deny":
-            found += [("ask", ruling.rule, _suspicion(spec, name, suspect[name], origins)) for name in unbounded]
-            if lifted is not None:
-                found += [("ask", ruling.rule, _stranger(spec, name)) for name in sorted(lifted.strangers)]
-            may_send = strays(spec, history.provenance) and self._may_send(plan)
-            found += [
-                (objection, ruling.rule, reason)
-                for objection, reason in objections(spec, final, origins, ruling, history.provenance, may_send=may_send)
-            ]
-            if self.policy.combinations:
-                found += self._combinations(principal, history, spec, final, origins)
-            if self._must_ask(spec):
-                sentence = f"what {spec.id} {'deletes' if spec.effect == 'destructive' else 'does'} cannot be undone"
-                found.append(("ask", ruling.rule, Reason("irreversible", sentence)))
-            if plan is not None and not plan.covers(spec):
-                sentence = f"{spec.id} is not in the plan that was made from the request alone"
-                found.append(("ask", "plan", Reason("outside_plan", sentence)))
+            reason = _ruled(ruling.verdict, ruling.rule, ruling.why, agent, spec.id)[0]
+            found.append((ruling.verdict, ruling.rule, reason))
+        found += [("ask", ruling.rule, _suspicion(spec, name, suspect[name], origins)) for name in unbounded]
+        if lifted is not None:
+            found += [("ask", ruling.rule, _stranger(spec, name)) for name in sorted(lifted.strangers)]
+        may_send = strays(spec, history.provenance) and self._may_send(plan)
+        found += [
+            (objection, ruling.rule, reason)
+            for objection, reason in objections(spec, final, origins, ruling, history.provenance, may_send=may_send)
+        ]
+        if self.policy.combinations:
+            found += self._combinations(principal, history, spec, final, origins)
+        if self._must_ask(spec):
+            sentence = f"what {spec.id} {'deletes' if spec.effect == 'destructive' else 'does'} cannot be undone"
+            found.append(("ask", ruling.rule, Reason("irreversible", sentence)))
+        if plan is not None and not plan.covers(spec):
+            sentence = f"{spec.id} is not in the plan that was made from the request alone"
+            found.append(("ask", "plan", Reason("outside_plan", sentence)))
         verdict: Verdict = "allow"
         rule = ruling.rule
         if found:
@@ -217,20 +218,32 @@ class Decider:
             said = f"{' and '.join(respelled)} of {spec.id} spelled as you or the system did, not as the agent did"
             said_why.append(Reason("respelled", said))
         reasons = tuple(said_why) or _allowed(ruling.rule, ruling.why)
-        return Decision(
-            verdict, rule, reasons, spec.id, spec.version, principal.agent, final, origins, self.policy.hash
-        )
+        return Decision(verdict, rule, reasons, spec.id, spec.version, agent, final, origins, policy)
 
-    def _plain(self, history: History, spec: ToolSpec, plan: Plan | None) -> bool:
+    def _plain(
+        self,
+        history: History,
+        spec: ToolSpec,
+        plan: Plan | None,
+        final: Mapping[str, Json],
+        origins: Mapping[str, Origin],
+        ruling: Ruling,
+    ) -> bool:
         """Whether nothing but the matrix and the origins can object: the common case, which pays for nothing more."""
+        provenance = history.provenance
         return (
             plan is None
-            and history.provenance.peak == "public"
+            and provenance.peak == "public"
             and not self.policy.combinations
-            and not self._must_ask(spec)
+            and (spec.effect == "read" or not self._must_ask(spec))
             and not spec.guarded
-            and not strays(spec, history.provenance)
-            and not (history.provenance.told and spec.effect == "egress" and spec.messages)
+            and (spec.level == "public" or not strays(spec, provenance))
+            and (
+                spec.effect != "egress"
+                or not provenance.told
+                or not spec.messages
+                or named(spec, final, origins, ruling)
+            )
         )
 
     def _must_ask(self, spec: ToolSpec) -> bool:
@@ -252,12 +265,12 @@ class Decider:
         self, spec: ToolSpec, provenance: Provenance, given: Mapping[str, Json], final: Mapping[str, Json]
     ) -> dict[str, Origin]:
         origins = {}
-        known = spec.by_name
+        known, trace = spec.by_name, provenance.trace
         for name, value in final.items():
             argument = known[name]
-            origin = provenance.trace(argument, value)
-            if argument.kind == "path" and origin.label == "untrusted" and given[name] != value:
-                origin = provenance.trace(argument, given[name])
+            origin = trace(argument, value)
+            if origin.label == "untrusted" and argument.kind == "path" and given[name] != value:
+                origin = trace(argument, given[name])
             origins[name] = origin
         return origins
 
@@ -367,11 +380,12 @@ def _suspicion(spec: ToolSpec, name: str, link: str, origins: Mapping[str, Origi
     return Reason("untrusted_argument", sentence)
 
 
-def _ruling_reason(ruling: Ruling, principal: Principal, spec: ToolSpec) -> Reason:
-    if ruling.rule == "default":
-        return Reason("no_rule", f"no rule lets {principal.agent} call {spec.id} with these arguments")
-    code = "rule_ask" if ruling.verdict == "ask" else "rule_deny"
-    return Reason(code, ruling.why or f"the rule at {ruling.rule} says {ruling.verdict}")
+@lru_cache(maxsize=1024)
+def _ruled(verdict: Verdict, rule: str, why: str, agent: str, tool: str) -> tuple[Reason, ...]:
+    if rule == "default":
+        return (Reason("no_rule", f"no rule lets {agent} call {tool} with these arguments"),)
+    code = "rule_ask" if verdict == "ask" else "rule_deny"
+    return (Reason(code, why or f"the rule at {rule} says {verdict}"),)
 
 
 def _narrowed(spec: ToolSpec, arguments: Mapping[str, Json], limits: Mapping[str, Json]) -> tuple[dict[str, Json], str]:

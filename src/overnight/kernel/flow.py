@@ -43,6 +43,25 @@ def aimed(spec: ToolSpec, arguments: Mapping[str, Json], provenance: Provenance)
     return spec
 
 
+def named(spec: ToolSpec, arguments: Mapping[str, Json], origins: Mapping[str, Origin], ruling: Ruling) -> bool:
+    """Whether the person, or the rule, chose all to whom a call sends; False also where only `_recipients` can tell."""
+    if spec.objects:
+        return False
+    any_ = False
+    for argument in spec.addresses:
+        name = argument.name
+        if name not in arguments:
+            continue
+        if (
+            type(arguments[name]) is not str
+            or argument.at
+            or not (origins[name].label == "user" or name in ruling.bounded)
+        ):
+            return False
+        any_ = True
+    return any_
+
+
 def strays(spec: ToolSpec, provenance: Provenance) -> bool:
     """Whether a call may leave what the person spoke of, after something of it was read."""
     return provenance.sources.spoken and spec.level != "public" and not spec.echoes
@@ -168,8 +187,8 @@ def _recipients(
     """Who would see what is sent, and whether the person, or the rule, chose all of them."""
     names: set[str] = set()
     strangers, any_, chosen = False, False, True
-    for argument in spec.arguments:
-        if argument.kind not in ("recipient", "url", "account") or argument.name not in arguments:
+    for argument in spec.addresses:
+        if argument.name not in arguments:
             continue
         values = [v for given in at(arguments[argument.name], argument.at) for v in _each(given)]
         if not values:

@@ -62,13 +62,13 @@ def at_once(handle: int) -> Look | None:
         return None
     call = ctypes.CDLL(None, use_errno=True).syscall
     call.restype = ctypes.c_long
-    call.argtypes = (ctypes.c_long, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_size_t)
     how = _How(os.O_PATH | os.O_CLOEXEC, 0, _NO_SYMLINKS | _BENEATH)
-    at, size, failure, close = ctypes.addressof(how), ctypes.sizeof(how), ctypes.get_errno, os.close
-    missing = errno.ENOENT
+    # Converted once: what stays the same would otherwise cost half a microsecond at each call.
+    number, start, size = ctypes.c_long(_OPENAT2), ctypes.c_long(handle), ctypes.c_size_t(ctypes.sizeof(how))
+    at, failure, close, missing = ctypes.byref(how), ctypes.get_errno, os.close, errno.ENOENT
 
-    def look(path: bytes, _keep: _How = how) -> bool | None:
-        found = call(_OPENAT2, handle, path, at, size)
+    def look(path: bytes) -> bool | None:
+        found = call(number, start, path, at, size)
         if found >= 0:
             close(found)
             return True

@@ -181,14 +181,13 @@ class Matrix:
         reads = cell.reads
         if reads is None or len(reads) > _MOST_READ:
             return cell.quickly(arguments, origins, suspect)
-        key: list[object] = [cell, suspect]
+        wanted: tuple[object, ...] = (cell, suspect)
         for name in reads:
             value = arguments.get(name)
             # Only texts: of other values some are equal and not the same (1 and True), and some cannot be looked up.
             if type(value) is not str or len(value) > _LONGEST_REMEMBERED:
                 return cell.quickly(arguments, origins, suspect)
-            key.append(value)
-        wanted = tuple(key)
+            wanted += (value,)
         ruling = self._rulings.get(wanted)
         if ruling is None:
             if len(self._rulings) >= _REMEMBERED:

@@ -209,9 +209,18 @@ class Provenance:
 
     def trace(self, argument: Argument, value: Json) -> Origin:
         """Where `value`, given for `argument`, came from: the weakest label of its parts, the highest secrecy."""
-        if type(value) is not str or len(value) > _LONGEST_REMEMBERED or argument.kind in PROSE:
+        kind, of = argument.kind, argument.of
+        if type(value) is not str or argument.at:
             return self._trace(argument, value)
-        key = (argument.kind, argument.of, value)
+        if kind in PROSE:
+            # Most prose is the model's own: no part of the request, and nothing that the system asserts as a whole.
+            plain = self.peak == "public" and kind != "phrase" and (kind, of) not in self._facts
+            if plain and (len(value) > LONGEST_RUN or value not in self._request.text):
+                return self._untraced
+            return self._trace(argument, value)
+        if len(value) > _LONGEST_REMEMBERED:
+            return self._trace(argument, value)
+        key = (kind, of, value)
         origin = self._traced.get(key)
         if origin is None:
             if len(self._traced) >= _REMEMBERED:

@@ -222,6 +222,11 @@ class ToolSpec:
         return tuple(argument for argument in self.arguments if argument.kind in LOOSE and not argument.at)
 
     @cached_property
+    def addresses(self) -> tuple[Argument, ...]:
+        """The arguments that say who gets what a call sends."""
+        return tuple(argument for argument in self.arguments if argument.kind in ("recipient", "url", "account"))
+
+    @cached_property
     def objects(self) -> tuple[Argument, ...]:
         """The arguments that name an object which the call writes into or shows."""
         return tuple(argument for argument in self.arguments if argument.into or argument.discloses)

@@ -125,11 +125,12 @@ class Replay(BasePipelineElement):  # type: ignore[misc]  # agentdojo is untyped
         self.made, self.task, self.attack, self.markers, self.on_denied = made, task, attack, markers, on_denied
         self.reached = False
         self.stopped = False
+        self.ran_as: tuple[str, str] | None = None
 
     def query(self, query: str, runtime: Any, env: Any = None, messages: Any = (), extra_args: Any = None) -> Any:
         self.made.env = env
         wanted = self.task.ground_truth(copy.deepcopy(env))
-        self.made.approved = [_call_key(call.function, call.args) for call in wanted]
+        self.made.approved = [call_key(call.function, call.args) for call in wanted]
         # Every case is another customer's: a yes that one task's approver gave must not help the next.
         self.made.cases += 1
         principal = Principal("assistant", f"case-{self.made.cases}")
@@ -155,7 +156,7 @@ class Replay(BasePipelineElement):  # type: ignore[misc]  # agentdojo is untyped
         outcome = made.gate.call(session, name, arguments, reason="replay")
         if outcome.status == "pending" and made.attended:
             assert outcome.decision.approval_id is not None
-            wanted = _call_key(call.function, call.args) in made.approved
+            wanted = call_key(call.function, call.args) in made.approved
             made.approvals += 1
             if self.attack is None:
                 codes = [reason.code for reason in outcome.decision.reasons]
@@ -172,6 +173,7 @@ class Replay(BasePipelineElement):  # type: ignore[misc]  # agentdojo is untyped
         if outcome.status == "failed":
             print(f"{made.name} {name} failed: {outcome.error}", file=sys.stderr)
             return ""
+        self.ran_as = call_key(call.function, outcome.decision.arguments)
         done.append({"role": "assistant", "tool_calls": [call], "content": [_text("")]})
         done.append(
             {
@@ -189,7 +191,7 @@ def _text(text: str) -> Any:
     return text_content_block_from_string(text)
 
 
-def _call_key(function: str, arguments: Mapping[str, Any]) -> tuple[str, str]:
+def call_key(function: str, arguments: Mapping[str, Any]) -> tuple[str, str]:
     return function, json.dumps(dict(arguments), sort_keys=True, default=str)
 
 

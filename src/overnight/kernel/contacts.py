@@ -37,6 +37,28 @@ _CODE = re.compile(
 )
 
 
+# What a text must have for a contact to be in it: a sign or digit, the core of `_CODE`, or six spelt-out digits.
+_SIGN = re.compile(r"[@.:%&\[({0-9]")
+_CORES = ("dot", "code", "pass", "pin", "token", "otp", "number", "phrase")
+_SPELT_WORDS = tuple(_SPELT.split("|"))
+_FEWEST = 6
+
+
+def is_plain(text: str) -> bool:
+    """Whether a glance tells that nothing is in it, as of most messages, for a tenth of what `contacts_in` costs."""
+    if not text.isascii() or _SIGN.search(text) is not None:
+        return False
+    lower = text.lower()
+    for core in _CORES:
+        if core in lower:
+            return False
+    spelt = 0
+    for word in _SPELT_WORDS:
+        if word in lower:  # a third of what counting costs, and most messages spell none or few
+            spelt += lower.count(word)
+    return spelt < _FEWEST
+
+
 def contacts_in(text: str) -> Iterator[tuple[ContactKind, str]]:
     """What a reader of `text` may turn to, as it stands there once disguises that an eye undoes are undone."""
     yield from links_in(text)

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from overnight.kernel.canonical import Json
 from overnight.kernel.composition import Composition
-from overnight.kernel.contacts import ContactKind, contacts_in, says
+from overnight.kernel.contacts import ContactKind, contacts_in, is_plain, says
 from overnight.kernel.label import Confidentiality, Kind, Origin, highest, weakest
 from overnight.kernel.sources import Sources
 from overnight.kernel.tool import Argument, ToolSpec
@@ -323,7 +323,7 @@ class Provenance:
         """
         if isinstance(value, list | tuple):
             return next((link for link in map(self.strange_link, value) if link is not None), None)
-        if not isinstance(value, str):
+        if not isinstance(value, str) or is_plain(value):
             return None
         return next((text for kind, text in contacts_in(value) if not self._vouches(kind, text)), None)
 

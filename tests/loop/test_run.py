@@ -203,7 +203,10 @@ def test_a_seed_only_change_is_not_kept(arena: Arena, spend: Any, authored: Auth
     script = BY_NUMBER + "open('art.py', 'w').write(f'SEED = {n}\\n')"
     result = spend(arena({"art.py": "SEED = 0\n", "evaluate.py": evaluate}), 12, **authored(script))
     assert result.report["mode"] == "noise"
-    assert result.report["kept"] == 0, [item.reason for item in result.experiments if item.status == "keep"]
+    # Seeds nobody can foresee: by the error that may be spent, one night in fifty keeps one of these twelve, and says at
+    # its end, on fresh seeds, that nothing was gained.
+    assert result.report["kept"] <= 1, [item.reason for item in result.experiments if item.status == "keep"]
+    assert result.report["kept"] == 0 or result.report["gain_low"] <= 0
 
 
 def test_a_real_gain_in_noise_is_kept_and_claimed_on_fresh_seeds(arena: Arena, spend: Any, authored: Authored) -> None:

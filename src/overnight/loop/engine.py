@@ -138,6 +138,7 @@ class LocalEngine:
             except Exception as problem:  # the coordinator decides what a failure of the harness means
                 failure = problem
             self._ended.put(Done(batch.id, slot, tuple(results), failure))
+            self._evaluator.tidy(slot)
 
     def _do(self, task: Task, slot: int) -> Measured:
         if task.kind == "check":

@@ -52,6 +52,7 @@ class Evaluator:
         self.fixed = {path: entry for path, entry in base.items() if path not in self.editable}
         self._counter = itertools.count()
         self._places: dict[int, Path] = {}
+        self._used: dict[int, Path] = {}
         remove(folder)
         self.pinned = folder / "pinned"
         self.pinned.mkdir(parents=True)
@@ -74,7 +75,9 @@ class Evaluator:
             cancel: set to stop early; the outcome is then `crash` with error "cancelled".
             command: instead of `score` or `evaluate`; for the holdout.
         """
+        self.tidy(slot)
         place = self._places.pop(slot, None) or self._place(slot)
+        self._used[slot] = place
         try:
             if not self.arena.front.exclusive:
                 self._prepare(slot)
@@ -86,7 +89,11 @@ class Evaluator:
         finally:
             if self.arena.front.exclusive:
                 self._prepare(slot)
-            remove(place)
+
+    def tidy(self, slot: int) -> None:
+        """Remove what the slot's last evaluation left; called by the slot's thread once its result is handed over."""
+        if slot in self._used:
+            remove(self._used.pop(slot))
 
     def _prepare(self, slot: int) -> None:
         """Have the sandbox of the slot's next evaluation set up in the background; not while an exclusive one runs."""

@@ -42,6 +42,17 @@ class Limits:
     for_s: float | None = None
 
 
+@dataclass(frozen=True)
+class _Unwritten:
+    """A verdict that is not yet in git and the database; its measurements are."""
+
+    experiment: Experiment
+    measurements: Sequence[Measurement]
+    parent: str
+    spent_s: float
+    then: Callable[[Experiment], None]
+
+
 @dataclass
 class Night:
     """One run. Owned by the loop's thread.
@@ -99,6 +110,7 @@ class Night:
     _numbers: dict[str, int] = field(default_factory=dict)
     _visible: tuple[int, Mapping[str, bytes]] = (-1, {})
     _findings: list[str] | None = None
+    _unwritten: list[_Unwritten] = field(default_factory=list)
 
     @property
     def champion_tree(self) -> str:
@@ -207,11 +219,22 @@ class Night:
         learnt: Finding | None,
         spent_s: float,
         mode: Mode,
+        then: Callable[[Experiment], None] = lambda done: None,
     ) -> None:
-        """Record a verdict everywhere, and make it what the next experiment starts from."""
+        """Record a verdict, and make it what the next experiment starts from; `then` gets it with its commit.
+
+        A measured change that was discarded is written by the next `catch_up`: until then a kill costs no more than
+        deciding it again from its measurements, which are on record.
+        """
         champion = self.champion
         advance = experiment.status in ("keep", "baseline")
         parent = champion.commit if champion else self.base_commit
+        same = mode == self.settings.get("mode")
+        if measurements and same and learnt is None and parent and not advance:
+            self.remember(experiment)
+            self._unwritten.append(_Unwritten(experiment, measurements, parent, spent_s, then))
+            return
+        self.catch_up()
         done = self.history.commit(
             experiment,
             measurements,
@@ -226,9 +249,29 @@ class Night:
             self.record.set_state(self.run, "running", spent_s=spent_s, mode=mode)
             self.settings = {**self.settings, "mode": mode}
         self.remember(done)
+        then(done)
         if learnt is not None:
             self._findings = None
             self.render_memory()
+
+    def catch_up(self) -> None:
+        """Write the verdicts that wait for it into git and the database, in their order."""
+        while self._unwritten:
+            item = self._unwritten[0]
+            done = self.history.commit(
+                item.experiment,
+                item.measurements,
+                None,
+                base=item.parent,
+                parents=[item.parent],
+                advance=False,
+                spent_s=item.spent_s,
+            )
+            self._unwritten.pop(0)
+            place = next(at for at in reversed(range(len(self.experiments))) if self.experiments[at] is item.experiment)
+            self.experiments[place] = done
+            self._numbers[done.commit] = done.n
+            item.then(done)
 
     def remember(self, experiment: Experiment) -> None:
         """Take a recorded experiment into what the run knows; in the order they were closed."""
@@ -236,7 +279,8 @@ class Night:
         runs = int(experiment.detail.get("runs", 0))
         if experiment.n == 0 or runs or experiment.status in ("crash", "timeout"):
             self._trees.setdefault(experiment.tree, experiment)
-        self._numbers[experiment.commit] = experiment.n
+        if experiment.commit:
+            self._numbers[experiment.commit] = experiment.n
         if experiment.status in ("keep", "baseline"):
             self.champion = experiment
             self.champion_files = self.repository.read_files(experiment.tree)
@@ -274,6 +318,7 @@ class Night:
 
     def finish(self, final: Any, why: str, spent_s: float) -> None:
         """Record the end of the run."""
+        self.catch_up()
         summary = {"stopped": why, "final": final.encoded()}
         self.history.commit_final(self.run, self.champion, summary)
         if self.history.behind:

@@ -6,7 +6,7 @@ run on the slots of the engine; both only hand results back. Whatever is interru
 
 import heapq
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from overnight.core.errors import ArenaError
@@ -110,6 +110,8 @@ class Loop:
             self._proposed(thought)
 
     def _wait(self) -> Sequence[Done]:
+        if not self._thinking.count():  # nobody waits for us: evaluations run meanwhile
+            self.night.catch_up()
         ended = self.engine.collect(TICK_S)
         for done in ended:
             if done.failure is not None:
@@ -118,6 +120,7 @@ class Loop:
         moment = time.monotonic()
         if moment - self._beat > HEARTBEAT_S:
             self._beat = moment
+            self.night.catch_up()
             self.record.beat(self.night.run, self._spent_s())
         self._show("experiments" if self.night.champion else "baseline")
         return ended
@@ -303,17 +306,21 @@ class Loop:
                 closed=night.next_event(),
             ),
             attempt.measurements,
+            attempt.story.ended if attempt.story is not None else lambda done: None,
         )
-        if attempt.story is not None:
-            attempt.story.ended(self.night.experiments[-1])
         attempt.examination.close()
         if status == "keep":
             assert metric is not None
             self.judge.champion_changed(metric)
 
-    def _conclude(self, experiment: Experiment, measurements: Sequence[Measurement]) -> None:
+    def _conclude(
+        self,
+        experiment: Experiment,
+        measurements: Sequence[Measurement],
+        then: Callable[[Experiment], None] = lambda done: None,
+    ) -> None:
         learnt = self._learnt(experiment)
-        self.night.conclude(experiment, measurements, learnt, self._spent_s(), self.judge.mode)
+        self.night.conclude(experiment, measurements, learnt, self._spent_s(), self.judge.mode, then)
         self._show("experiments")
 
     def _learnt(self, experiment: Experiment) -> Finding | None:
@@ -340,6 +347,7 @@ class Loop:
     def _interrupted(self, why: str) -> RunState:
         self.night.stop.set()
         self.engine.cancel()
+        self.night.catch_up()
         self.record.set_state(self.night.run, "interrupted", spent_s=self._spent_s(), summary={"stopped": why})
         return "interrupted"
 

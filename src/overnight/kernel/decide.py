@@ -239,7 +239,7 @@ class Decider:
             and not spec.guarded
             and (spec.level == "public" or not strays(spec, provenance))
             and (
-                spec.effect != "egress"
+                spec.effect not in ("egress", "commit")
                 or not provenance.told
                 or not spec.messages
                 or named(spec, final, origins, ruling)

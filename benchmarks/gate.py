@@ -2,8 +2,9 @@
 
     python benchmarks/gate.py
 
-CPU time of the process. The calls differ in tool, path, recipient and text, so that nothing is cached but what is
-compiled once. `yardstick_us` is what adding 100 integers in a loop costs on this machine at this moment (2–3 on a quiet
+CPU time of the process. The calls differ in tool, path, recipient and text, so that of most the gate remembers
+nothing but what is compiled once; three in five name one of fifty paths, as agents do, and what was ruled on a path is
+remembered. `yardstick_us` is what adding 100 integers in a loop costs on this machine at this moment (2–3 on a quiet
 one): it says how busy the machine was, and `*_per_yardstick` can be compared between machines and moments.
 """
 

@@ -352,7 +352,7 @@ def test_kill_9_loses_no_settled_call(models: ScriptedModels, tmp_path: Path) ->
     Leases(database).close()
     calls, usd = (use.used for use in ledger.usage())
     recorded = database.row("SELECT COUNT(*) AS calls, SUM(cost_nano) / 1e9 AS usd FROM model_calls")
-    assert recorded is not None and leased[0] > calls and leased[1] > usd, "what was leased and not used is free again"
+    assert recorded is not None and leased[0] >= calls and leased[1] > usd, "what was leased and not used is free again"
     # What was running when it died stays counted in full: eight answers of 8,192 tokens at most.
     assert recorded["calls"] <= calls <= recorded["calls"] + 8
     assert recorded["usd"] - 1e-6 <= usd <= recorded["usd"] + 8 * 0.01

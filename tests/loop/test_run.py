@@ -198,7 +198,7 @@ open('art.py', 'w').write(text)
     assert result.statuses() == ["keep"] and result.report["best"] == 2.0
 
 
-def test_a_seed_only_change_is_not_kept(arena: Arena, spend: Any, authored: Authored) -> None:
+def test_a_seed_only_change_is_never_claimed_as_a_gain(arena: Arena, spend: Any, authored: Authored) -> None:
     evaluate = "import os, random, art\nr = random.Random(f\"{os.environ['OVERNIGHT_SEED']}:{art.SEED}\")\nprint('score:', r.gauss(0, 1))\n"
     script = BY_NUMBER + "open('art.py', 'w').write(f'SEED = {n}\\n')"
     result = spend(arena({"art.py": "SEED = 0\n", "evaluate.py": evaluate}), 12, **authored(script))

@@ -352,7 +352,8 @@ def test_kill_9_forgets_nothing_that_was_admitted_and_leaks_no_lease(database: D
         out, _ = child.communicate()
         admitted_calls += len(out)
     counted = used(database, limits)
-    assert counted[0] > admitted_calls >= 120, "leases count as used"
+    # Equal when the children died with their leases just used up; the test below holds what is left of a lease to its number.
+    assert counted[0] >= admitted_calls >= 120, "leases count as used"
     Leases(database).close()
     calls, tokens = used(database, limits)
     # Each of the twelve threads may have died between its admission and saying so.

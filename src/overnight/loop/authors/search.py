@@ -1,5 +1,6 @@
 """The `search` author: turns the knobs of the champion, without any model."""
 
+import functools
 import math
 import re
 from collections import Counter
@@ -15,6 +16,7 @@ from overnight.loop.knobs.space import Space, widened
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+    from threadpoolctl import ThreadpoolController
 
     from overnight.loop.authors import surrogate
 
@@ -60,7 +62,10 @@ class SearchAuthor:
         space, rows = self._space(knobs, start)
         here: dict[str, KnobValue] = {knob.id: knob.value for knob in knobs}
         search = _Search(brief, space, rows, here, self._record.read(brief, here), self._shapes)
-        values, how = search.choose()
+        # The matrices are small: a second thread finds nothing to do and spins, which took 25 ms of the evaluator's
+        # cores per experiment (benchmarks/harness.py).
+        with _arithmetic().limit(limits=1):
+            values, how = search.choose()
         files = dict(brief.champion)
         for path in {knob.path for knob in knobs}:
             files[path] = set_knobs(
@@ -249,6 +254,15 @@ class _Search:
             f"all settings of {names} were tried ({len(self._tried)})",
             hint="widen the ranges with '# knob:' comments, or let another author go on",
         )
+
+
+@functools.cache
+def _arithmetic() -> "ThreadpoolController":
+    """The threads of numpy's linear algebra."""
+    import numpy  # noqa: F401  # what is not loaded yet cannot be found
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
 
 
 def _usable(champion: Mapping[str, bytes]) -> tuple[list[Knob], tuple[str, ...]]:

@@ -4,7 +4,7 @@
 
 Four rounds; `--round 4` runs one. The first, in this module, was written on the rules of commit 43e2a45: 174 of 2,327
 pairs succeeded (7.5 %). The second was written on what was mended then, fe7f212: 97 of 1,131 (8.6 %). What three rounds
-found was mended in the gate (`kernel/flow.py`) and, against the idea of a freeze, in declarations and rules, so that
+found was mended in the gate (`kernel/flow/objections.py`) and, against the idea of a freeze, in declarations and rules, so that
 their numbers since are a regression and no proof. The third and fourth were written blind, by somebody who had read
 neither the gate nor the rules, and run once. Pairs of one attack fall or stand together; intervals are Wilson's, 95 %,
 over pairs. Third, on commit a3c921d: 14 of 776 (1.8 %, 1.1 to 3.0; 3 of 32 attacks), all in Slack, 14 of 168: five

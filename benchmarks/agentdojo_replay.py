@@ -28,17 +28,17 @@ from agentdojo.task_suite.load_suites import get_suites  # noqa: E402
 from agentdojo.types import text_content_block_from_string  # noqa: E402
 
 from agentdojo_tools import declare, structured, tool_id  # noqa: E402
-from overnight.kernel.approver import Approver, Credential  # noqa: E402
+from overnight.kernel.approval.approver import Approver, Credential  # noqa: E402
+from overnight.kernel.approval.inbox import Inbox  # noqa: E402
 from overnight.kernel.decide import Policy  # noqa: E402
 from overnight.kernel.gate import Gate  # noqa: E402
-from overnight.kernel.inbox import Inbox  # noqa: E402
-from overnight.kernel.journal import Journal  # noqa: E402
-from overnight.kernel.matrix import Matrix  # noqa: E402
+from overnight.kernel.journal.journal import Journal  # noqa: E402
 from overnight.kernel.parts import open_parts  # noqa: E402
-from overnight.kernel.rule_checks import check_known  # noqa: E402
-from overnight.kernel.rulebook import parse  # noqa: E402
+from overnight.kernel.rules.checks import check_known  # noqa: E402
+from overnight.kernel.rules.matrix import Matrix  # noqa: E402
+from overnight.kernel.rules.rulebook import parse  # noqa: E402
 from overnight.kernel.session import OnDenied, Principal, Session  # noqa: E402
-from overnight.kernel.tool_code import ToolCode  # noqa: E402
+from overnight.kernel.tool.code import ToolCode  # noqa: E402
 from overnight.store.database import Database  # noqa: E402
 
 VERSION = "v1.2.2"

@@ -8,8 +8,8 @@ import re
 from typing import Any
 
 from overnight.kernel.canonical import Json
-from overnight.kernel.label import Confidentiality, Integrity, Kind
-from overnight.kernel.tool import Argument, Audience, Effect, ResultField, ToolSpec
+from overnight.kernel.flow.label import Confidentiality, Integrity, Kind
+from overnight.kernel.tool.spec import Argument, Audience, Effect, ResultField, ToolSpec
 
 SERVERS = {
     "workspace": {"email": "mail", "contacts": "mail", "calendar": "calendar", "file": "drive", "day": "calendar"},

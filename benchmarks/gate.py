@@ -19,19 +19,19 @@ from pathlib import Path
 from typing import Any
 
 from overnight.kernel.canonical import Json
-from overnight.kernel.catalogue import Catalogue
-from overnight.kernel.constraint import Constraint
 from overnight.kernel.decide import Decider, History, Policy
+from overnight.kernel.flow.provenance import Provenance
 from overnight.kernel.gate import Gate
-from overnight.kernel.grants import Terms
-from overnight.kernel.matrix import Layer, Matrix
+from overnight.kernel.grants.grant import Terms
 from overnight.kernel.parts import Parts, open_parts
 from overnight.kernel.paths import PathRoot
-from overnight.kernel.provenance import Provenance
-from overnight.kernel.rule import Rule
+from overnight.kernel.rules.constraint import Constraint
+from overnight.kernel.rules.matrix import Layer, Matrix
+from overnight.kernel.rules.rule import Rule
 from overnight.kernel.session import Principal
-from overnight.kernel.tool import Argument, ResultField, ToolSpec
-from overnight.kernel.tool_code import ToolCode
+from overnight.kernel.tool.catalogue import Catalogue
+from overnight.kernel.tool.code import ToolCode
+from overnight.kernel.tool.spec import Argument, ResultField, ToolSpec
 from overnight.store.database import Database
 
 CALLS = 20_000

@@ -19,11 +19,11 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from overnight.kernel.limits import Limit
-from overnight.models.gateway_http import HttpServer, Reply, Request
-from overnight.models.gateway_keys import Keys
-from overnight.models.upstream_http import HttpClient
-from overnight.models.upstream_target import Target, Timeouts
+from overnight.kernel.ledger.limits import Limit
+from overnight.models.gateway.http import HttpServer, Reply, Request
+from overnight.models.gateway.keys import Keys
+from overnight.models.upstream.http import HttpClient
+from overnight.models.upstream.target import Target, Timeouts
 from overnight.store.database import Database
 from overnight.testing import Received, Scripted, ScriptedModels, fail
 from overnight.testing import say as say_

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from overnight.store.git import Entry, RefChange, Repository
+from overnight.store.git.repository import Entry, RefChange, Repository
 
 EXPERIMENTS = 1000
 PLAIN_EXPERIMENTS = 40

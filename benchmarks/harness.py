@@ -2,8 +2,8 @@
 
 The evaluator is trivial (it prints a number), so all that is measured is ours: proposal, scope, git, sandbox, judge,
 record. "By hand" is `subprocess.run` of the same interpreter on the same file, interleaved with the run in time (before,
-in the middle, after). With --peer the same artifact is evolved by OpenEvolve with a scripted model that answers at once,
-two workers against two workers.
+in the middle, after). The same artifact is evolved by OpenEvolve with a scripted model that answers at once, two workers
+against two workers.
 
 Usage: python benchmarks/harness.py [--experiments 1000] [--no-peer]
 """
@@ -70,9 +70,9 @@ def windows(ended: list[float], size: int) -> list[float]:
 
 
 PEER = """
-import asyncio, json, random, sys, tempfile, time
+import asyncio, json, sys, time
 from pathlib import Path
-folder, iterations = Path(sys.argv[1]), int(sys.argv[2])
+folder, iterations, url = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
 from openevolve import OpenEvolve
 from openevolve.config import Config, LLMModelConfig
 import peer_model
@@ -84,7 +84,11 @@ config.evaluator.parallel_evaluations = 2
 config.evaluator.cascade_evaluation = False
 config.evaluator.max_retries = 0
 config.log_level = "ERROR"
-config.llm.models = [LLMModelConfig(name="scripted", init_client=peer_model.make)]
+if url:
+    config.llm.models = [LLMModelConfig(name="scripted", weight=1.0, api_base=url, api_key="none")]
+    config.llm.update_model_params({"temperature": 0.7, "max_tokens": 4096, "timeout": 60, "retries": 3, "retry_delay": 5})
+else:
+    config.llm.models = [LLMModelConfig(name="scripted", init_client=peer_model.make)]
 config.llm.evaluator_models = config.llm.models
 evolve = OpenEvolve(str(folder / "initial.py"), str(folder / "evaluator.py"), config=config, output_dir=str(folder / "out"))
 began = time.perf_counter()
@@ -107,28 +111,27 @@ def make(config):
     return Scripted()
 """
 PEER_EVALUATOR = """
-import subprocess, sys
 def evaluate(path):
-    said = subprocess.run([sys.executable, path + "x"], capture_output=True)
     scope = {}
     exec(open(path).read(), scope)
     return {"combined_score": -((scope["X"] - 7) ** 2) - (scope["Y"] - 4) ** 2}
 """
 
 
-def peer(folder: Path, iterations: int, python: str) -> dict[str, Any]:
-    """OpenEvolve's milliseconds per iteration with two workers, evaluating in its own worker processes as it does."""
+def peer(folder: Path, iterations: int, python: str, url: str = "") -> dict[str, Any]:
+    """OpenEvolve's milliseconds per iteration with two workers, evaluating in its own worker processes as it does.
+
+    Its model is asked over HTTP at `url`, as a user of it would; without one it is a function in its process, which
+    answers at once.
+    """
     folder.mkdir()
     (folder / "initial.py").write_text("# EVOLVE-BLOCK-START\nX = 3.0\nY = 2.0\n# EVOLVE-BLOCK-END\n")
-    evaluator = PEER_EVALUATOR.replace(
-        '    said = subprocess.run([sys.executable, path + "x"], capture_output=True)\n', ""
-    )
-    (folder / "evaluator.py").write_text(evaluator.replace("import subprocess, sys\n", ""))
+    (folder / "evaluator.py").write_text(PEER_EVALUATOR)
     (folder / "peer_model.py").write_text(PEER_MODEL)
     (folder / "peer.py").write_text(PEER)
     environment = {**os.environ, "PYTHONPATH": str(folder)}
     done = subprocess.run(
-        [python, "peer.py", str(folder), str(iterations)],
+        [python, "peer.py", str(folder), str(iterations), url],
         cwd=folder,
         env=environment,
         capture_output=True,
@@ -138,6 +141,34 @@ def peer(folder: Path, iterations: int, python: str) -> dict[str, Any]:
         return {"failed": done.stderr[-400:]}
     told: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return {**told, "ms_per_iteration": told["seconds"] * 1000 / iterations}
+
+
+def both_peers(folder: Path, iterations: int, python: str) -> dict[str, dict[str, Any]]:
+    """OpenEvolve with its model over the wire, from a server in a process of its own, and with one that is a function."""
+    folder.mkdir()
+    server = subprocess.Popen([sys.executable, "-c", SERVER], stdout=subprocess.PIPE, text=True)
+    try:
+        assert server.stdout is not None
+        url = server.stdout.readline().strip()
+        return {
+            "model_over_http": peer(folder / "http", iterations, python, url),
+            "model_in_process": peer(folder / "inside", iterations, python),
+        }
+    finally:
+        server.kill()
+        server.wait()
+
+
+SERVER = """
+import random, threading
+from overnight.testing.models import ScriptedModels
+from overnight.testing.script import say
+def answer(request):
+    return say("```python\\nX = %r\\nY = %r\\n```" % (random.uniform(0, 10), random.uniform(0, 10)))
+with ScriptedModels(otherwise=answer) as models:
+    print(models.url + "/v1", flush=True)
+    threading.Event().wait()
+"""
 
 
 def main() -> None:
@@ -159,7 +190,7 @@ def main() -> None:
         two_ms, _ = spend(top / "two", chosen.experiments, 2, "two")
         hand += by_hand(top / "one", 60)
         hundreds = windows(ended, min(100, chosen.experiments // 4))
-        other = {} if chosen.no_peer else peer(top / "peer", min(300, chosen.experiments), chosen.peer_python)
+        other = {} if chosen.no_peer else both_peers(top / "peer", min(300, chosen.experiments), chosen.peer_python)
     finally:
         shutil.rmtree(top, ignore_errors=True)
     hand_ms = statistics.median(hand)

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from overnight.core.ids import new_id
-from overnight.kernel.journal import Draft, Journal
+from overnight.kernel.journal.journal import Draft, Journal
 from overnight.store.database import Database
 
 REPETITIONS = 5

@@ -16,10 +16,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from overnight.kernel.canonical import Json
-from overnight.kernel.grants import Bound, Grants, Terms, attenuate
+from overnight.kernel.grants.grant import Bound, Grants, Terms, attenuate
 from overnight.kernel.keys import SigningKey
-from overnight.kernel.ledger import Ledger, Reservation
-from overnight.kernel.limits import Limit, Subject
+from overnight.kernel.ledger.ledger import Ledger, Reservation
+from overnight.kernel.ledger.limits import Limit, Subject
 from overnight.kernel.session import Principal
 from overnight.store.database import Database
 

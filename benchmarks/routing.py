@@ -13,9 +13,9 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from overnight.models.classify import EmbeddedClassifier
-from overnight.models.rules import NoFacts, Situation, answer
-from overnight.models.tiers import LABELS
+from overnight.models.routing.classify import EmbeddedClassifier
+from overnight.models.routing.tiers import LABELS
+from overnight.models.rules.rules import NoFacts, Situation, answer
 
 FOLDER = Path(__file__).with_name("routing")
 SETS = {"newcomers": "somebody who has seen neither rules, code nor any other prompts"}

@@ -34,9 +34,9 @@ from optuna.distributions import BaseDistribution, CategoricalDistribution, Floa
 
 from overnight.loop.authors.base import Brief, Exhausted, Past
 from overnight.loop.authors.search import SearchAuthor
-from overnight.loop.experiment import Status
 from overnight.loop.judge import Judge, JudgeSettings, Verdict
 from overnight.loop.knobs import Knob, Value, find_all_knobs, set_knobs
+from overnight.loop.record.experiment import Status
 from searching.problems import PROBLEMS, Example, Problem, Synthetic
 
 Method = Literal["search", "author", "tpe", "random"]

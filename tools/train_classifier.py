@@ -17,8 +17,8 @@ from sklearn.linear_model import LogisticRegression
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "src"))
 
-from overnight.models.classify import DIMENSIONS, features, vocabulary  # noqa: E402  # after the path
-from overnight.models.tiers import LABELS  # noqa: E402
+from overnight.models.routing.classify import DIMENSIONS, features, vocabulary  # noqa: E402  # after the path
+from overnight.models.routing.tiers import LABELS  # noqa: E402
 
 SOURCES = HERE / "routing_writers"
 TARGET = HERE.parent / "src" / "overnight" / "models" / "data" / "classifier.npz"

@@ -14,8 +14,8 @@ from typing import Protocol
 
 import numpy as np
 
-from overnight.loop.experiment import Direction
 from overnight.loop.knobs import find_all_knobs
+from overnight.loop.record.experiment import Direction
 from searching import warm
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"

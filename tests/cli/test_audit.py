@@ -19,18 +19,18 @@ from click.testing import CliRunner
 from overnight.cli.credential import approver
 from overnight.cli.main import cli
 from overnight.core.errors import Missing, OvernightError
-from overnight.kernel.approver import Approver
+from overnight.kernel.approval.approver import Approver
 from overnight.kernel.canonical import Json
-from overnight.kernel.constraint import Constraint
 from overnight.kernel.decide import Policy
 from overnight.kernel.gate import Gate
-from overnight.kernel.hiding import HidingPolicy
-from overnight.kernel.journal import Journal
-from overnight.kernel.matrix import Layer, Matrix, Rule
+from overnight.kernel.journal.journal import Journal
+from overnight.kernel.masking.hiding import HidingPolicy
 from overnight.kernel.parts import open_parts
+from overnight.kernel.rules.constraint import Constraint
+from overnight.kernel.rules.matrix import Layer, Matrix, Rule
 from overnight.kernel.session import Principal, Session
-from overnight.kernel.tool import Argument, ToolSpec
-from overnight.kernel.tool_code import ToolCode
+from overnight.kernel.tool.code import ToolCode
+from overnight.kernel.tool.spec import Argument, ToolSpec
 from overnight.workspace.workspace import Workspace
 
 RULES = (

@@ -8,7 +8,7 @@ from click.testing import CliRunner, Result
 from overnight.cli.gate import gate
 from overnight.cli.inbox import approve
 from overnight.core.errors import OvernightError
-from overnight.kernel.approver import Approver
+from overnight.kernel.approval.approver import Approver
 from overnight.workspace.workspace import Workspace
 
 RULES = """# Rules

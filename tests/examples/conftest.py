@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from overnight.core.errors import IsolationMissing
-from overnight.loop.arena import load
+from overnight.loop.arena.arena import load
 from overnight.sandbox import Command, Finished, Limits, Mount, open_sandbox
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

@@ -3,8 +3,8 @@
 import re
 from pathlib import Path
 
-from overnight.loop.arena import FrontMatter, parse
-from overnight.loop.scaffold import TEMPLATES
+from overnight.loop.arena.arena import FrontMatter, parse
+from overnight.loop.arena.scaffold import TEMPLATES
 
 DOCS = Path(__file__).parents[2] / "docs"
 

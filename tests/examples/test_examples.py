@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from overnight.loop.arena import load
+from overnight.loop.arena.arena import load
 from overnight.loop.knobs import find_knobs
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

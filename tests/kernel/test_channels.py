@@ -7,11 +7,11 @@ import pytest
 
 from overnight.kernel.canonical import Json
 from overnight.kernel.decision import Outcome
+from overnight.kernel.flow.visits import MOST_ALIKE, MOST_AT_ONE_HOST
 from overnight.kernel.gate import Gate
 from overnight.kernel.session import Principal, Session
-from overnight.kernel.tool import Argument, ResultField, ToolSpec
-from overnight.kernel.tool_code import ToolCode
-from overnight.kernel.visits import MOST_ALIKE, MOST_AT_ONE_HOST
+from overnight.kernel.tool.code import ToolCode
+from overnight.kernel.tool.spec import Argument, ResultField, ToolSpec
 from overnight.testing.gate_bench import GateBench
 
 ALL = '[[rule]]\ntools = ["*"]\ndecision = "allow"\n'

@@ -7,16 +7,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from overnight.kernel.canonical import Json
-from overnight.kernel.catalogue import Catalogue
-from overnight.kernel.constraint import Constraint
 from overnight.kernel.decide import Decider, History, Policy
-from overnight.kernel.label import Confidentiality
-from overnight.kernel.matrix import Layer, Matrix, Rule
+from overnight.kernel.flow.label import Confidentiality
+from overnight.kernel.flow.provenance import Provenance
 from overnight.kernel.paths import PathRoot
-from overnight.kernel.plan import Plan
-from overnight.kernel.provenance import Provenance
+from overnight.kernel.rules.constraint import Constraint
+from overnight.kernel.rules.matrix import Layer, Matrix, Rule
+from overnight.kernel.rules.plan import Plan
 from overnight.kernel.session import Principal
-from overnight.kernel.tool import Argument, Audience, Effect, ResultField, ToolSpec
+from overnight.kernel.tool.catalogue import Catalogue
+from overnight.kernel.tool.spec import Argument, Audience, Effect, ResultField, ToolSpec
 
 EFFECTS: list[Effect] = ["read", "write", "egress", "egress", "egress", "commit", "destructive"]
 LEVELS: list[Confidentiality] = ["public", "public", "public", "private"]

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from overnight.kernel.approver import Approver
-from overnight.kernel.burst import Burst
-from overnight.kernel.rulebook import parse
+from overnight.kernel.approval.approver import Approver
+from overnight.kernel.ledger.burst import Burst
+from overnight.kernel.rules.rulebook import parse
 from overnight.kernel.simulation import Simulation
 from overnight.workspace.workspace import Workspace
 

@@ -8,11 +8,11 @@ import pytest
 from overnight.kernel.canonical import Json
 from overnight.kernel.decision import Outcome
 from overnight.kernel.gate import Gate
-from overnight.kernel.grants import Bound, Terms
-from overnight.kernel.limits import Limit
+from overnight.kernel.grants.grant import Bound, Terms
+from overnight.kernel.ledger.limits import Limit
 from overnight.kernel.session import Principal, Session
-from overnight.kernel.tool import Argument, ToolSpec
-from overnight.kernel.tool_code import ToolCode
+from overnight.kernel.tool.code import ToolCode
+from overnight.kernel.tool.spec import Argument, ToolSpec
 from overnight.testing.gate_bench import GateBench
 
 ALL = '[[rule]]\nagents = ["a", "a/*"]\ntools = ["*"]\ndecision = "allow"\n'
@@ -289,7 +289,7 @@ def test_a_narrowed_call_runs_smaller_and_says_so(bench: GateBench) -> None:
 def test_two_must_agree_to_destroy_where_the_workspace_asks_for_it(bench: GateBench, tmp_path: Path) -> None:
     from dataclasses import replace
 
-    from overnight.kernel.approver import Approver
+    from overnight.kernel.approval.approver import Approver
 
     gate = bench.gate(ALL)
     gate.use_policy(replace(gate.policy, destructive_quorum=True))

@@ -9,18 +9,18 @@ import pytest
 
 from overnight.core.errors import SettingsError
 from overnight.kernel.canonical import Json
-from overnight.kernel.constraint import Constraint
 from overnight.kernel.decide import Decider
 from overnight.kernel.decision import Decision
 from overnight.kernel.gate import Gate
-from overnight.kernel.grants import Terms
-from overnight.kernel.ledger import Ledger
-from overnight.kernel.limits import Limit
-from overnight.kernel.matrix import Matrix
+from overnight.kernel.grants.grant import Terms
+from overnight.kernel.ledger.ledger import Ledger
+from overnight.kernel.ledger.limits import Limit
 from overnight.kernel.paths import PathRoot, Resolved
+from overnight.kernel.rules.constraint import Constraint
+from overnight.kernel.rules.matrix import Matrix
 from overnight.kernel.session import Principal
-from overnight.kernel.tool import Argument, ToolSpec
-from overnight.kernel.tool_code import ToolCode
+from overnight.kernel.tool.code import ToolCode
+from overnight.kernel.tool.spec import Argument, ToolSpec
 from overnight.store.database import Database
 from overnight.testing.gate_bench import GateBench
 

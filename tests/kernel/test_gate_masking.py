@@ -13,15 +13,15 @@ from overnight.core.errors import NotFound, Refused
 from overnight.kernel.canonical import Json, canonical_json
 from overnight.kernel.decision import Outcome
 from overnight.kernel.gate import Gate
-from overnight.kernel.hiding import HidingPolicy, HidingRule
 from overnight.kernel.keys import secret_key
 from overnight.kernel.masking import Vault
+from overnight.kernel.masking.hiding import HidingPolicy, HidingRule
 from overnight.kernel.masking.vault import PLACEHOLDER
+from overnight.kernel.masking.vaults import Vaults
 from overnight.kernel.parts import open_parts
 from overnight.kernel.session import Principal, Session
-from overnight.kernel.tool import Argument, ResultField, ToolSpec
-from overnight.kernel.tool_code import ToolCode
-from overnight.kernel.vaults import Vaults
+from overnight.kernel.tool.code import ToolCode
+from overnight.kernel.tool.spec import Argument, ResultField, ToolSpec
 from overnight.store.database import Database
 from overnight.testing.gate_bench import GateBench
 

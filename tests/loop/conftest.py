@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from overnight.loop.experiment import Experiment
 from overnight.loop.night import Limits
+from overnight.loop.record.experiment import Experiment
 from overnight.loop.start import Options
 from overnight.workspace import night
 from overnight.workspace.workspace import Workspace

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from overnight.core.errors import ArenaError
-from overnight.loop.arena import Paths, load, parse
+from overnight.loop.arena.arena import Paths, load, parse
 
 TWO_STEPS = """---
 metric: val_bpb

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from overnight.core.errors import UsageError
-from overnight.loop.export import export, import_file
+from overnight.loop.record.export import export, import_file
 from overnight.workspace import night
 
 TSV = (

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from overnight.core.errors import UsageError
-from overnight.loop.arena import Arena, load
-from overnight.loop.fit import Fit, fit, fit_questions
-from overnight.loop.scaffold import GOAL, scaffold
+from overnight.loop.arena.arena import Arena, load
+from overnight.loop.arena.fit import Fit, fit, fit_questions
+from overnight.loop.arena.scaffold import GOAL, scaffold
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 WEEKLY = {"every_days": "7"}

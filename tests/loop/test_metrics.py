@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overnight.loop.metrics import read, read_shinka
+from overnight.loop.evaluation.metrics import read, read_shinka
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from overnight.core.errors import Refused, SettingsError
-from overnight.kernel.approver import Approver
-from overnight.kernel.journal import Journal
+from overnight.kernel.approval.approver import Approver
+from overnight.kernel.journal.journal import Journal
 from overnight.kernel.keys import config_folder
 from overnight.loop.night import Limits
 from overnight.loop.start import Options

@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 
 from overnight.core.errors import NotFound, UsageError
-from overnight.loop import arena as arenas
+from overnight.loop.arena import arena as arenas
 from overnight.loop.holding import holding
 from overnight.loop.night import Limits
 from overnight.loop.progress import Progress
-from overnight.loop.repair import repair
+from overnight.loop.record.repair import repair
 from overnight.loop.start import Options
 from overnight.workspace import night
 from overnight.workspace.workspace import Workspace

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from overnight.core.errors import ArenaError
-from overnight.loop import arena as arenas
+from overnight.loop.arena import arena as arenas
 
 PROGRAM = """---
 metric: score

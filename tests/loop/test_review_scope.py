@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from overnight.loop.arena import Paths
+from overnight.loop.arena.arena import Paths
 from overnight.loop.scope import compare
 
 _NOBODY = 65534

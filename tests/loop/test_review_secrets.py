@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from overnight.loop import inspect
+from overnight.loop.record import inspect
 
 TWO_STEPS = """---
 metric: score

@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from overnight.core.errors import IsolationMissing, UsageError
-from overnight.loop.arena import load
-from overnight.loop.check import check
+from overnight.loop.arena.arena import load
+from overnight.loop.arena.check import check
+from overnight.loop.arena.scaffold import GOAL, NOT_FILLED_IN, TEMPLATES, questions, scaffold
+from overnight.loop.evaluation.metrics import read
 from overnight.loop.knobs import find_knobs
-from overnight.loop.metrics import read
-from overnight.loop.scaffold import GOAL, NOT_FILLED_IN, TEMPLATES, questions, scaffold
 
 ANSWERS = {
     "goal": "The parser should be faster",

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from overnight.loop.story import METRIC, VERDICT
+from overnight.loop.record.story import METRIC, VERDICT
 from overnight.trace import names
 from overnight.workspace.gateway import trace_store
 

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from overnight.core.errors import SettingsError
-from overnight.kernel.limits import Limit
-from overnight.models.ask_client import GatewayClient, ModelFailed, Wanted, Words
+from overnight.kernel.ledger.limits import Limit
+from overnight.models.ask.client import GatewayClient, ModelFailed, Wanted, Words
 from overnight.models.settings import GatewaySettings, ModelSettings, PriceSettings, ProviderSettings, ReleaseSettings
 from overnight.testing import RunningGateway, ScriptedModels, call_tool, fail, say
 

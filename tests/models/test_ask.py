@@ -16,12 +16,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from overnight.core.errors import UsageError
-from overnight.models.ask import Reply, ask
-from overnight.models.ask_check import Check, violation
-from overnight.models.ask_client import GatewayClient, ModelFailed, Models, Wanted, Words
-from overnight.models.queue_shared import waiting
+from overnight.models.ask.ask import Reply, ask
+from overnight.models.ask.check import Check, violation
+from overnight.models.ask.client import GatewayClient, ModelFailed, Models, Wanted, Words
+from overnight.models.queue.shared import waiting
 from overnight.models.release import Releases
-from overnight.models.router import Need
+from overnight.models.routing.router import Need
 from overnight.testing.models import ScriptedModels
 from overnight.testing.script import Scripted, fail, say
 from overnight.trace.storage import TraceStore

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from overnight.kernel.ledger import Ledger
-from overnight.kernel.limits import Limit
+from overnight.kernel.ledger.ledger import Ledger
+from overnight.kernel.ledger.limits import Limit
 from overnight.models.settings import PriceSettings, ProviderSettings
 from overnight.testing import RunningGateway, ScriptedModels, fail, say
 from overnight.testing.models import Received

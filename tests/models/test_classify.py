@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overnight.models.classify import DIMENSIONS, embedded, features
-from overnight.models.tiers import LABELS
+from overnight.models.routing.classify import DIMENSIONS, embedded, features
+from overnight.models.routing.tiers import LABELS
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,5 @@ def test_numbers_in_a_prompt_do_not_make_it_arithmetic(prompt: str) -> None:
 
 
 def test_numpy_is_not_imported_before_a_prompt_is_classified() -> None:
-    seen = (
-        "import sys, overnight.cli.ask, overnight.cli.model, overnight.models.classify; print('numpy' in sys.modules)"
-    )
+    seen = "import sys, overnight.cli.ask, overnight.cli.model, overnight.models.routing.classify; print('numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", seen], capture_output=True, text=True, check=True).stdout == "False\n"

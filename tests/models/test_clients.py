@@ -9,7 +9,7 @@ import anthropic
 import openai
 import pytest
 
-from overnight.models.gateway_keys import REVOKED_WITHIN_S
+from overnight.models.gateway.keys import REVOKED_WITHIN_S
 from overnight.testing import RunningGateway, ScriptedModels, call_tool, fail, say
 
 TOOL = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}

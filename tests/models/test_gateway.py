@@ -18,9 +18,9 @@ from typing import Any
 
 import pytest
 
-from overnight.kernel.ledger import Ledger
-from overnight.kernel.ledger_lease import Leases
-from overnight.kernel.limits import Limit
+from overnight.kernel.ledger.lease import Leases
+from overnight.kernel.ledger.ledger import Ledger
+from overnight.kernel.ledger.limits import Limit
 from overnight.models.settings import ProviderSettings, TenantSettings
 from overnight.store.database import Database
 from overnight.testing import RunningGateway, ScriptedModels, fail, say
@@ -240,7 +240,7 @@ def test_a_provider_s_key_is_needed_when_it_is_asked_not_before(
 
 
 def test_nothing_is_needed_to_import_it() -> None:
-    code = "import overnight.models.gateway, overnight.cli.gateway, overnight.testing"
+    code = "import overnight.models.gateway.gateway, overnight.cli.gateway, overnight.testing"
     subprocess.run([sys.executable, "-c", code], check=True, env={"PATH": os.environ["PATH"]}, timeout=60)
 
 
@@ -306,7 +306,7 @@ def test_kill_9_loses_no_settled_call(models: ScriptedModels, tmp_path: Path) ->
         '[models.author]\nprovider = "openai"\nmodel = "gpt-x"\nprice = { input = 1.0, output = 1.0 }\n'
         '[[gateway.limits]]\nunit = "calls"\namount = 1e6\nwindow = "day"\n[[gateway.limits]]\nunit = "usd"\namount = 1e3\n'
     )
-    from overnight.models.gateway_keys import Keys
+    from overnight.models.gateway.keys import Keys
 
     database = Database(workspace / ".overnight" / "overnight.db")
     key = Keys(database).make("me")[1]

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from overnight.models.gateway_http import LARGEST_HEAD_BYTES, HttpServer, Reply, Request
-from overnight.models.upstream_http import ConnectionFailed, HttpClient, TimedOut
-from overnight.models.upstream_target import Target, Timeouts
+from overnight.models.gateway.http import LARGEST_HEAD_BYTES, HttpServer, Reply, Request
+from overnight.models.upstream.http import ConnectionFailed, HttpClient, TimedOut
+from overnight.models.upstream.target import Target, Timeouts
 
 Serve = Callable[[Request, Reply], Awaitable[None]]
 

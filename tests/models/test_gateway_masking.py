@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from overnight.models.gateway_conversation import Conversation, Conversations
-from overnight.models.gateway_keys import Key
-from overnight.models.gateway_reveal import RevealedStream
+from overnight.models.gateway.conversation import Conversation, Conversations
+from overnight.models.gateway.keys import Key
+from overnight.models.gateway.reveal import RevealedStream
 from overnight.models.settings import TenantSettings
 from overnight.models.wire import WIRES, WireName, sse
 from overnight.models.wire.neutral import Message, Text

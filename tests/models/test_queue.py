@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from overnight.models.queue import FairQueue, Priority
-from overnight.models.queue_shared import Holder, SharedQueue, holders, waiting
-from overnight.models.queue_turns import Preempted, TimeSharing
+from overnight.models.queue.queue import FairQueue, Priority
+from overnight.models.queue.shared import Holder, SharedQueue, holders, waiting
+from overnight.models.queue.turns import Preempted, TimeSharing
 from overnight.store.database import Database
 
 AGENTS = ("a", "b", "c")

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from overnight.core.errors import NotFound, SettingsError
 from overnight.core.schema import build
-from overnight.models.classify import embedded
 from overnight.models.release import Releases
-from overnight.models.resources import Monitor, Resources, look
-from overnight.models.router import Need, Route, Router
-from overnight.models.router_settings import RouterSettings
-from overnight.models.rules import NoFacts, Situation
+from overnight.models.routing.classify import embedded
+from overnight.models.routing.resources import Monitor, Resources, look
+from overnight.models.routing.router import Need, Route, Router
+from overnight.models.routing.settings import RouterSettings
+from overnight.models.rules.rules import NoFacts, Situation
 from overnight.models.settings import ModelSettings, ProviderSettings, ReleaseSettings
 from overnight.store.blobs import Blobs
 from overnight.store.database import Database

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overnight.models.rules import Answered, NoFacts, Situation, answer
-from overnight.models.rules_numbers import NotArithmetic, evaluate, number, shown
+from overnight.models.rules.numbers import NotArithmetic, evaluate, number, shown
+from overnight.models.rules.rules import Answered, NoFacts, Situation, answer
 
 NOW = datetime.datetime(2026, 11, 30, 14, 40)
 SITUATION = Situation(NOW, NoFacts())

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overnight.kernel.limits import Limit
+from overnight.kernel.ledger.limits import Limit
+from overnight.models.gateway.server_tools import bounded
 from overnight.models.prices import price_of
-from overnight.models.server_tools import bounded
 from overnight.models.settings import ProviderSettings, ReleaseSettings
 from overnight.testing import RunningGateway, ScriptedModels, say
 from overnight.trace import names

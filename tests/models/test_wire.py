@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from overnight.models.gateway_stream import deltas_of
+from overnight.models.gateway.stream import deltas_of
 from overnight.models.usage import Usage
 from overnight.models.wire import WIRES, BadRequest, WireName, sse
 from overnight.models.wire.neutral import (

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from overnight.store.git import Entry, RefChange, Repository
+from overnight.store.git.repository import Entry, RefChange, Repository
 
 Git = Callable[..., str]
 

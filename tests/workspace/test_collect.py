@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from overnight.loop.night import Limits
-from overnight.loop.repair import repair
+from overnight.loop.record.repair import repair
 from overnight.loop.start import Options
 from overnight.workspace import night
 from overnight.workspace.collect import collect

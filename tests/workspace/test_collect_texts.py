@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from overnight.models.ask_client import Wanted, Words
+from overnight.models.ask.client import Wanted, Words
 from overnight.testing import ScriptedModels, say
 from overnight.workspace import models
 from overnight.workspace.workspace import Workspace

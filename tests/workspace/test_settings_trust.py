@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from overnight.kernel.approver import Approver
+from overnight.kernel.approval.approver import Approver
 from overnight.store.database import Database
 from overnight.testing import ScriptedModels, say
 

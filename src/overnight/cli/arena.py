@@ -11,8 +11,8 @@ from overnight.cli.options import as_json, in_workspace, print_json
 from overnight.core.clock import format_duration
 from overnight.core.errors import UsageError
 from overnight.core.escape import visible
-from overnight.loop import arena as arenas
-from overnight.loop.findings import number
+from overnight.loop.arena import arena as arenas
+from overnight.loop.record.findings import number
 from overnight.workspace.workspace import Workspace
 
 
@@ -33,7 +33,7 @@ def check(place: Path, sandbox: Any, as_json: bool, folder: Path | None) -> None
 
     Exit code 1 if it cannot be left alone as it is.
     """
-    from overnight.loop.check import check as examine
+    from overnight.loop.arena.check import check as examine
 
     loaded = arenas.load(place)
     workspace = Workspace.at(folder) if folder else Workspace.of_arena(loaded.folder)
@@ -89,7 +89,7 @@ def new(
     In a workspace it lands in arenas/NAME, elsewhere in the folder NAME. From a goal, what a good evaluator needs is
     asked for on a terminal; without one, give every answer with --set.
     """
-    from overnight.loop.scaffold import GOAL, TEMPLATES, questions, scaffold
+    from overnight.loop.arena.scaffold import GOAL, TEMPLATES, questions, scaffold
 
     if "help" in given:
         _list_questions(questions(), as_json)
@@ -129,8 +129,8 @@ def fit(place: Path | None, given: tuple[str, ...], folder: Path | None, as_json
     The task must recur, be verified automatically, leave time and money for some thirty experiments, and have the
     tools it needs. On a terminal you are asked; elsewhere give answers with --set.
     """
-    from overnight.loop.fit import fit as judge
-    from overnight.loop.fit import fit_questions
+    from overnight.loop.arena.fit import fit as judge
+    from overnight.loop.arena.fit import fit_questions
 
     if "help" in given:
         _list_questions(fit_questions(), as_json)

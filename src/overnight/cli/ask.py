@@ -41,10 +41,10 @@ def ask(
     Rules answer what they fully understand; else the router chooses a model, and a higher one is asked where the
     answer fails a check or its model was not sure. Exit code 1: no answer would do.
     """
-    from overnight.models.ask import ask as answer
-    from overnight.models.ask_check import Check
+    from overnight.models.ask.ask import ask as answer
+    from overnight.models.ask.check import Check
     from overnight.models.release import Releases
-    from overnight.models.router import Need
+    from overnight.models.routing.router import Need
     from overnight.workspace import models
 
     text = sys.stdin.read() if prompt == "-" else prompt

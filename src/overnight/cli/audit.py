@@ -11,17 +11,17 @@ from overnight.cli.credential import by_approver, open_credential
 from overnight.cli.options import as_json, in_workspace, opened, print_json
 from overnight.core.clock import timestamp
 from overnight.core.escape import visible
-from overnight.kernel.approver import Approver
-from overnight.kernel.journal import Entry, Journal
-from overnight.kernel.journal_anchor import anchor_in_git, write_anchor
-from overnight.kernel.journal_check import check, entries_about
-from overnight.kernel.journal_export import verify_export
-from overnight.kernel.journal_history import History
-from overnight.kernel.journal_read import JournalReader
+from overnight.kernel.approval.approver import Approver
+from overnight.kernel.journal.anchor import anchor_in_git, write_anchor
+from overnight.kernel.journal.check import check, entries_about
+from overnight.kernel.journal.export import verify_export
+from overnight.kernel.journal.history import History
+from overnight.kernel.journal.journal import Entry, Journal
+from overnight.kernel.journal.read import JournalReader
+from overnight.kernel.masking.vaults import open_vaults
 from overnight.kernel.parts import open_parts
-from overnight.kernel.undo import UNDO_FAMILY, plan_undo, undo
-from overnight.kernel.vaults import open_vaults
-from overnight.store.git import Repository
+from overnight.kernel.rollback.undo import UNDO_FAMILY, plan_undo, undo
+from overnight.store.git.repository import Repository
 
 _file = click.Path(path_type=Path, dir_okay=False)
 

@@ -10,7 +10,7 @@ import click
 
 from overnight.cli.options import as_json, print_json
 from overnight.core.errors import Missing, Refused, UsageError
-from overnight.kernel.approver import Approver, Credential
+from overnight.kernel.approval.approver import Approver, Credential
 
 F = TypeVar("F", bound=Callable[..., Any])
 

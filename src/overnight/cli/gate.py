@@ -13,7 +13,7 @@ from overnight.cli.options import as_json, in_workspace, opened, print_json, tab
 from overnight.core.clock import format_duration
 from overnight.core.errors import NotFound, UsageError
 from overnight.core.escape import visible
-from overnight.kernel.label import Label
+from overnight.kernel.flow.label import Label
 from overnight.kernel.simulation import Simulation
 
 

@@ -77,8 +77,8 @@ def new(
     as_json: bool,
 ) -> None:
     """Make a key called NAME. It is shown once."""
-    from overnight.kernel.limits import Limit
-    from overnight.models.gateway_keys import Keys
+    from overnight.kernel.ledger.limits import Limit
+    from overnight.models.gateway.keys import Keys
 
     asked = (
         (budget, "usd", "total"),
@@ -105,7 +105,7 @@ def new(
 @click.pass_context
 def list_(ctx: click.Context, every: bool, folder: Path | None, as_json: bool) -> None:
     """Every key that was made for somebody, without its secret."""
-    from overnight.models.gateway_keys import OWN, Keys
+    from overnight.models.gateway.keys import OWN, Keys
 
     keys = [key for key in Keys(opened(folder or ctx.obj).database).all() if every or not key.name.startswith(OWN)]
     if as_json:
@@ -145,7 +145,7 @@ def list_(ctx: click.Context, every: bool, folder: Path | None, as_json: bool) -
 @click.pass_context
 def revoke(ctx: click.Context, name: str, folder: Path | None) -> None:
     """Take a key out of force, within a second also where a gateway runs."""
-    from overnight.models.gateway_keys import Keys
+    from overnight.models.gateway.keys import Keys
 
     Keys(opened(folder or ctx.obj).database).revoke(name)
     click.echo(f"{name} is revoked")

@@ -8,10 +8,10 @@ import click
 from overnight.cli.credential import by_approver, open_credential
 from overnight.cli.options import as_json, in_workspace, opened, print_json
 from overnight.core.clock import format_duration
-from overnight.kernel.approver import Approver, Credential
-from overnight.kernel.inbox import Inbox, Item
-from overnight.kernel.journal import Journal
-from overnight.kernel.vaults import open_vaults
+from overnight.kernel.approval.approver import Approver, Credential
+from overnight.kernel.approval.inbox import Inbox, Item
+from overnight.kernel.journal.journal import Journal
+from overnight.kernel.masking.vaults import open_vaults
 
 
 @click.command()

@@ -11,8 +11,8 @@ from rich.text import Text
 
 from overnight.core.clock import format_duration
 from overnight.core.escape import visible
-from overnight.loop.findings import number, signed
 from overnight.loop.progress import Progress, Watch
+from overnight.loop.record.findings import number, signed
 
 SHOWN = 12
 _STYLES = {"keep": "bold green", "discard": "dim", "crash": "red", "timeout": "red", "rejected": "yellow"}

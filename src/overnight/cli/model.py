@@ -77,7 +77,7 @@ def serve(port: int, weights: Path | None) -> None:
 @as_json
 def route(prompt: str, tier: int, folder: Path | None, as_json: bool) -> None:
     """Where PROMPT would go, and why; nothing is asked. Exit code 1: nothing that would do can be had."""
-    from overnight.models.router import Need
+    from overnight.models.routing.router import Need
     from overnight.workspace import models
 
     workspace = opened_with_settings(folder)
@@ -114,7 +114,7 @@ def set_(provider: str, url: str | None, folder: Path | None) -> None:
     """
     from overnight.core.errors import NotFound, UsageError
     from overnight.core.schema import suggest
-    from overnight.models.provider_keys import keep, place_for, place_of
+    from overnight.models.upstream.keys import keep, place_for, place_of
 
     if url is None:
         providers = opened_with_settings(folder).resolved.settings.providers
@@ -140,7 +140,7 @@ def set_(provider: str, url: str | None, folder: Path | None) -> None:
 @as_json
 def keys(as_json: bool) -> None:
     """Every key that is kept, without its secret."""
-    from overnight.models.provider_keys import all_kept
+    from overnight.models.upstream.keys import all_kept
 
     found = all_kept()
     if as_json:
@@ -156,7 +156,7 @@ def keys(as_json: bool) -> None:
 @click.argument("provider")
 def rm(provider: str) -> None:
     """Keep the key of PROVIDER no longer."""
-    from overnight.models.provider_keys import forget
+    from overnight.models.upstream.keys import forget
 
     forget(provider)
     click.echo(f"the key of {provider} is gone")

@@ -7,8 +7,8 @@ import click
 
 from overnight.cli.options import as_json, in_workspace, opened, print_json
 from overnight.cli.run import render
-from overnight.loop.export import export as export_lines
-from overnight.loop.export import import_file
+from overnight.loop.record.export import export as export_lines
+from overnight.loop.record.export import import_file
 from overnight.loop.report.write import write_report
 
 

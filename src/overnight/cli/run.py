@@ -14,10 +14,10 @@ import click
 from overnight.cli.options import as_json, in_workspace, opened, print_json
 from overnight.core.clock import format_duration, parse_duration_s
 from overnight.core.errors import UsageError
-from overnight.loop.findings import number, signed
 from overnight.loop.night import Limits
 from overnight.loop.place import Isolation
 from overnight.loop.progress import Watch
+from overnight.loop.record.findings import number, signed
 from overnight.loop.start import Options
 from overnight.workspace import night
 from overnight.workspace.workspace import Workspace

@@ -9,9 +9,9 @@ from overnight.cli.options import as_json, in_workspace, opened, print_json, tab
 from overnight.core.clock import format_duration, timestamp
 from overnight.core.errors import UsageError
 from overnight.core.escape import visible
-from overnight.loop import inspect
-from overnight.loop.findings import number, signed
-from overnight.loop.summary import summarise
+from overnight.loop.record import inspect
+from overnight.loop.record.findings import number, signed
+from overnight.loop.record.summary import summarise
 
 
 @click.command()

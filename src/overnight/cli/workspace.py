@@ -81,7 +81,7 @@ def _cell(value: Any) -> str:
 @as_json
 def repair(folder: Path | None, as_json: bool) -> None:
     """Make the record whole: the database from git, git from the database."""
-    from overnight.loop.repair import repair as mend
+    from overnight.loop.record.repair import repair as mend
 
     workspace = opened(folder)
     done = mend(workspace.folder, workspace.record, workspace.blobs)

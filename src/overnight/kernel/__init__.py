@@ -13,30 +13,30 @@ if TYPE_CHECKING:
     from overnight.kernel.decide import Policy
     from overnight.kernel.decision import Decision, Outcome, Reason
     from overnight.kernel.gate import Gate
-    from overnight.kernel.matrix import Layer, Matrix, Role, Rule
     from overnight.kernel.opening import open_gate
     from overnight.kernel.parts import Parts, open_parts
+    from overnight.kernel.rules.matrix import Layer, Matrix, Role, Rule
     from overnight.kernel.session import Principal, Session
-    from overnight.kernel.tool import Argument, ResultField, ToolSpec
-    from overnight.kernel.tool_code import ToolCode
+    from overnight.kernel.tool.code import ToolCode
+    from overnight.kernel.tool.spec import Argument, ResultField, ToolSpec
 
 _HOMES = {
-    "Argument": "tool",
+    "Argument": "tool.spec",
     "Decision": "decision",
     "Gate": "gate",
-    "Layer": "matrix",
-    "Matrix": "matrix",
+    "Layer": "rules.matrix",
+    "Matrix": "rules.matrix",
     "Outcome": "decision",
     "Parts": "parts",
     "Policy": "decide",
     "Principal": "session",
     "Reason": "decision",
-    "ResultField": "tool",
-    "Role": "matrix",
-    "Rule": "matrix",
+    "ResultField": "tool.spec",
+    "Role": "rules.matrix",
+    "Rule": "rules.matrix",
     "Session": "session",
-    "ToolCode": "tool_code",
-    "ToolSpec": "tool",
+    "ToolCode": "tool.code",
+    "ToolSpec": "tool.spec",
     "open_gate": "opening",
     "open_parts": "parts",
 }

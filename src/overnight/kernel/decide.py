@@ -12,25 +12,25 @@ from functools import cached_property, lru_cache
 
 from overnight.core.errors import UsageError
 from overnight.core.escape import visible
-from overnight.kernel.arguments import BadArguments, resolved
-from overnight.kernel.burst import Bursts
 from overnight.kernel.canonical import Json, content_hash
-from overnight.kernel.catalogue import Catalogue, UnknownTool
-from overnight.kernel.combination import START, Combination, State, fresh, stops
-from overnight.kernel.compensation import UndoRule
 from overnight.kernel.decision import Decision, Reason, Verdict
-from overnight.kernel.flow import aimed, named, objections, strays
-from overnight.kernel.hiding import HidingPolicy
-from overnight.kernel.label import Label, Origin, highest
-from overnight.kernel.limits import Limit
-from overnight.kernel.matrix import Matrix, Ruling
+from overnight.kernel.flow.label import Label, Origin, highest
+from overnight.kernel.flow.objections import aimed, named, objections, strays
+from overnight.kernel.flow.provenance import Provenance
+from overnight.kernel.ledger.burst import Bursts
+from overnight.kernel.ledger.limits import Limit
+from overnight.kernel.masking.hiding import HidingPolicy
+from overnight.kernel.masking.veil import Lifted, Veil
 from overnight.kernel.paths import PathRoot
-from overnight.kernel.plan import Plan
-from overnight.kernel.provenance import Provenance
-from overnight.kernel.rule_settings import AskIrreversible
+from overnight.kernel.rollback.compensation import UndoRule
+from overnight.kernel.rules.combination import START, Combination, State, fresh, stops
+from overnight.kernel.rules.matrix import Matrix, Ruling
+from overnight.kernel.rules.plan import Plan
+from overnight.kernel.rules.settings import AskIrreversible
 from overnight.kernel.session import Principal
-from overnight.kernel.tool import ToolSpec
-from overnight.kernel.veil import Lifted, Veil
+from overnight.kernel.tool.arguments import BadArguments, resolved
+from overnight.kernel.tool.catalogue import Catalogue, UnknownTool
+from overnight.kernel.tool.spec import ToolSpec
 
 _NOTHING: frozenset[str] = frozenset()
 _SEVERITY: dict[Verdict, int] = {"allow": 0, "narrow": 1, "ask": 2, "deny": 3}

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from overnight.kernel.canonical import Json
-from overnight.kernel.label import Label, Origin
+from overnight.kernel.flow.label import Label, Origin
 
 Verdict = Literal["allow", "narrow", "ask", "deny"]
 """`narrow` runs at a smaller scope and says so; `ask` waits for the approver; `deny` is final."""

@@ -14,26 +14,26 @@ from pathlib import Path
 from typing import cast
 
 from overnight.core.errors import Refused, UsageError
-from overnight.kernel.approvals import Approvals, Question
+from overnight.kernel.approval.approvals import Approvals, Question
+from overnight.kernel.approval.inbox import Item
 from overnight.kernel.canonical import Json, canonical_json
-from overnight.kernel.catalogue import Catalogue
 from overnight.kernel.decide import Decider, History, Policy
 from overnight.kernel.decision import Decision, Outcome
-from overnight.kernel.flow import aimed
-from overnight.kernel.grants import Bound, Grant, Terms, attenuate
-from overnight.kernel.inbox import Item
-from overnight.kernel.label import Label
-from overnight.kernel.ledger import Exceeded, Reservation
-from overnight.kernel.limits import Subject
+from overnight.kernel.flow.label import Label
+from overnight.kernel.flow.objections import aimed
+from overnight.kernel.grants.grant import Bound, Grant, Terms, attenuate
+from overnight.kernel.journal.record import Recorder
+from overnight.kernel.ledger.ledger import Exceeded, Reservation
+from overnight.kernel.ledger.limits import Subject
+from overnight.kernel.masking.screen import Screen
 from overnight.kernel.parts import Parts
 from overnight.kernel.paths import PathRoot
-from overnight.kernel.plan import Plan, Planner, WordPlanner
-from overnight.kernel.record import Recorder
 from overnight.kernel.refusal import denial, failure, refusal
-from overnight.kernel.screen import Screen
+from overnight.kernel.rules.plan import Plan, Planner, WordPlanner
 from overnight.kernel.session import OnDenied, Principal, Session
 from overnight.kernel.sessions import Sessions
-from overnight.kernel.tool_code import Run, ToolCode, changed_files, changes, images
+from overnight.kernel.tool.catalogue import Catalogue
+from overnight.kernel.tool.code import Run, ToolCode, changed_files, changes, images
 
 GRANT_LIFE_S = 7 * 86400.0
 """How long a session's grant is good for unless its opener says otherwise."""

@@ -4,14 +4,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from overnight.kernel.breaker import MACHINE_SPEED, Burst
-from overnight.kernel.file_tools import file_tools
+from overnight.kernel.approval.trust import Trust
 from overnight.kernel.gate import Gate
 from overnight.kernel.keys import SigningKey, config_folder, outside
-from overnight.kernel.limits import Limit
+from overnight.kernel.ledger.breaker import MACHINE_SPEED, Burst
+from overnight.kernel.ledger.limits import Limit
 from overnight.kernel.parts import open_parts
-from overnight.kernel.policy_files import policy_in_force, settle
-from overnight.kernel.trust import Trust
+from overnight.kernel.rules.policy_files import policy_in_force, settle
+from overnight.kernel.tool.files import file_tools
 from overnight.store.database import Database
 
 

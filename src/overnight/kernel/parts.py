@@ -4,15 +4,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from overnight.kernel.approver import Approver
-from overnight.kernel.breaker import MACHINE_SPEED, Breaker, Burst
-from overnight.kernel.grants import Grants
-from overnight.kernel.inbox import Inbox
-from overnight.kernel.journal import Journal
+from overnight.kernel.approval.approver import Approver
+from overnight.kernel.approval.inbox import Inbox
+from overnight.kernel.grants.grant import Grants
+from overnight.kernel.journal.journal import Journal
 from overnight.kernel.keys import SigningKey, config_folder, outside, secret_key
-from overnight.kernel.ledger import Ledger
-from overnight.kernel.limits import Limit
-from overnight.kernel.vaults import Vaults
+from overnight.kernel.ledger.breaker import MACHINE_SPEED, Breaker, Burst
+from overnight.kernel.ledger.ledger import Ledger
+from overnight.kernel.ledger.limits import Limit
+from overnight.kernel.masking.vaults import Vaults
 from overnight.store.blobs import Blobs
 from overnight.store.database import Database
 

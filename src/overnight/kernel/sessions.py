@@ -14,13 +14,13 @@ from typing import cast
 from overnight.core.errors import NotFound, UsageError
 from overnight.core.ids import new_id
 from overnight.kernel.canonical import Json
-from overnight.kernel.combination import START, Combination, State, advanced, fresh
 from overnight.kernel.decide import History
-from overnight.kernel.label import Confidentiality, Origin
-from overnight.kernel.plan import Plan
-from overnight.kernel.provenance import Provenance
+from overnight.kernel.flow.label import Confidentiality, Origin
+from overnight.kernel.flow.provenance import Provenance
+from overnight.kernel.rules.combination import START, Combination, State, advanced, fresh
+from overnight.kernel.rules.plan import Plan
 from overnight.kernel.session import OnDenied, Principal, Session
-from overnight.kernel.tool import ToolSpec
+from overnight.kernel.tool.spec import ToolSpec
 from overnight.store.database import Database
 
 

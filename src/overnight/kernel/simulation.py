@@ -6,29 +6,29 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from overnight.core.errors import NotFound, UsageError
-from overnight.kernel.approvals import Approvals
+from overnight.kernel.approval.approvals import Approvals
+from overnight.kernel.approval.trust import Trust, Waiting
 from overnight.kernel.canonical import Json
-from overnight.kernel.catalogue import Catalogue
-from overnight.kernel.compensation import UndoRule, check_undo
 from overnight.kernel.decide import Decider, History, Policy
 from overnight.kernel.decision import Decision
-from overnight.kernel.file_tools import SPECS
+from overnight.kernel.flow.label import Label
+from overnight.kernel.flow.provenance import Provenance
 from overnight.kernel.keys import SigningKey, config_folder, outside
-from overnight.kernel.label import Label
-from overnight.kernel.matrix import Matrix, Rule
+from overnight.kernel.masking.screen import Screen
 from overnight.kernel.opening import Place
 from overnight.kernel.parts import Parts, open_parts
 from overnight.kernel.paths import PathRoot
-from overnight.kernel.plan import Plan, WordPlanner
-from overnight.kernel.policy_files import policy_in_force, rulebook, settle
-from overnight.kernel.provenance import Provenance
-from overnight.kernel.rule_checks import check_known
-from overnight.kernel.rule_settings import NEVER
-from overnight.kernel.screen import Screen
+from overnight.kernel.rollback.compensation import UndoRule, check_undo
+from overnight.kernel.rules.checks import check_known
+from overnight.kernel.rules.matrix import Matrix, Rule
+from overnight.kernel.rules.plan import Plan, WordPlanner
+from overnight.kernel.rules.policy_files import policy_in_force, rulebook, settle
+from overnight.kernel.rules.settings import NEVER
 from overnight.kernel.session import Principal, Session
 from overnight.kernel.sessions import Sessions
-from overnight.kernel.tool import ToolSpec
-from overnight.kernel.trust import Trust, Waiting
+from overnight.kernel.tool.catalogue import Catalogue
+from overnight.kernel.tool.files import SPECS
+from overnight.kernel.tool.spec import ToolSpec
 
 
 @dataclass

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from overnight.loop.authors.base import Author, Brief, KnobValue, Proposal
-from overnight.loop.experiment import Measurement
 from overnight.loop.judge.examination import Examination
 from overnight.loop.judge.terms import Ask, Verdict
-from overnight.loop.story import Story
-from overnight.store.git import Entry, Files
+from overnight.loop.record.experiment import Measurement
+from overnight.loop.record.story import Story
+from overnight.store.git.repository import Entry, Files
 
 REPAIRS = 2
 

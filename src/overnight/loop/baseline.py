@@ -4,12 +4,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from overnight.core.errors import ArenaError
-from overnight.loop.engine import Batch, Done, Engine, Task
-from overnight.loop.experiment import Experiment, Measurement, Role
-from overnight.loop.history import now
-from overnight.loop.measured import Measured
+from overnight.loop.arena.programs import lacking
+from overnight.loop.evaluation.engine import Batch, Done, Engine, Task
+from overnight.loop.evaluation.measured import Measured
 from overnight.loop.night import Night
-from overnight.loop.programs import lacking
+from overnight.loop.record.experiment import Experiment, Measurement, Role
+from overnight.loop.record.history import now
 
 Make = Callable[[int, Role, str, int | None, int, Measured, Mapping[str, Any]], Measurement]
 

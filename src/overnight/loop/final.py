@@ -6,9 +6,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from overnight.loop.baseline import Make
-from overnight.loop.engine import Batch, Engine, Task
+from overnight.loop.evaluation.engine import Batch, Engine, Task
+from overnight.loop.evaluation.measured import Measured
 from overnight.loop.judge.claim import Claim, claim, final_plan
-from overnight.loop.measured import Measured
 from overnight.loop.night import Night
 
 TICK_S = 0.5

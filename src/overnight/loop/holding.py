@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from overnight.core.errors import UsageError
 from overnight.loop.place import Place
-from overnight.store.git_checkout import remove
+from overnight.store.git.checkout import remove
 
 
 @contextlib.contextmanager

@@ -13,21 +13,21 @@ from pathlib import Path
 from typing import Any
 
 from overnight.core.errors import UsageError
-from overnight.loop import findings
-from overnight.loop.arena import Arena
+from overnight.loop.arena.arena import Arena
 from overnight.loop.attempt import Attempt
 from overnight.loop.authors.base import Author, Brief, KnobValue, Past, Proposal
-from overnight.loop.engine import Engine
-from overnight.loop.experiment import Experiment, Finding, Measurement, Mode
-from overnight.loop.history import History
+from overnight.loop.evaluation.engine import Engine
 from overnight.loop.judge.claim import final_plan
 from overnight.loop.judge.judge import Judge
 from overnight.loop.judge.terms import JudgeSettings
 from overnight.loop.knobs import find_all_knobs
 from overnight.loop.progress import Watch
-from overnight.loop.record import Record
+from overnight.loop.record import findings
+from overnight.loop.record.experiment import Experiment, Finding, Measurement, Mode
+from overnight.loop.record.history import History
+from overnight.loop.record.record import Record
 from overnight.store.blobs import Blobs
-from overnight.store.git import Entry, Files, Repository
+from overnight.store.git.repository import Entry, Files, Repository
 from overnight.trace.tracer import Tracer
 
 # Files larger than this are not put before authors as text; they see them in their checkout by name only.

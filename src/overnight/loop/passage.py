@@ -10,13 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from overnight.kernel.canonical import Json
-from overnight.kernel.constraint import Constraint
 from overnight.kernel.gate import Gate
-from overnight.kernel.matrix import Rule
+from overnight.kernel.rules.constraint import Constraint
+from overnight.kernel.rules.matrix import Rule
 from overnight.kernel.session import Principal, Session
-from overnight.kernel.tool import Argument, ToolSpec
-from overnight.kernel.tool_code import ToolCode
-from overnight.loop.arena import PROGRAM, Arena
+from overnight.kernel.tool.code import ToolCode
+from overnight.kernel.tool.spec import Argument, ToolSpec
+from overnight.loop.arena.arena import PROGRAM, Arena
 from overnight.loop.authors.settings import CommandSettings
 
 FAMILY = "artifact"

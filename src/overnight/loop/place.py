@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from overnight.core.errors import ArenaError
-from overnight.loop.arena import PROGRAM
+from overnight.loop.arena.arena import PROGRAM
 from overnight.loop.authors.settings import CommandSettings
 from overnight.store.database import Database
 
 if TYPE_CHECKING:  # commands that only read the record start without models
-    from overnight.models.ask_client import Models
+    from overnight.models.ask.client import Models
     from overnight.trace.tracer import Tracer
 
 Isolation = Literal["auto", "bwrap", "landlock", "none"]

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from overnight.loop.experiment import Direction, Experiment, Mode
+from overnight.loop.record.experiment import Direction, Experiment, Mode
 
 
 @dataclass(frozen=True)

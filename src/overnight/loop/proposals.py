@@ -12,11 +12,11 @@ from overnight.core.errors import UsageError
 from overnight.loop import turns
 from overnight.loop.attempt import Attempt, changed, is_simpler
 from overnight.loop.authors.base import Author, Brief, Exhausted, Proposal
-from overnight.loop.experiment import Status
-from overnight.loop.history import now
 from overnight.loop.night import Night
+from overnight.loop.record.experiment import Status
+from overnight.loop.record.history import now
+from overnight.loop.record.story import Story
 from overnight.loop.scope import check_files
-from overnight.loop.story import Story
 
 
 @dataclass(frozen=True)

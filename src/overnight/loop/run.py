@@ -10,19 +10,19 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from overnight.core.errors import ArenaError
-from overnight.loop import findings
 from overnight.loop.attempt import REPAIRS, Attempt
 from overnight.loop.baseline import baseline_experiment, measure_baseline
-from overnight.loop.engine import Batch, Done, Task
-from overnight.loop.experiment import Experiment, Finding, Inflight, Measurement, Role, RunState, Status
+from overnight.loop.evaluation.engine import Batch, Done, Task
+from overnight.loop.evaluation.measured import Measured
+from overnight.loop.evaluation.telling import telling_line
 from overnight.loop.final import measure_final
-from overnight.loop.history import now
 from overnight.loop.judge.terms import Ask, Verdict
-from overnight.loop.measured import Measured
 from overnight.loop.night import Night
 from overnight.loop.progress import Progress, count
 from overnight.loop.proposals import Thinking, Thought, make_attempt, objection
-from overnight.loop.telling import telling_line
+from overnight.loop.record import findings
+from overnight.loop.record.experiment import Experiment, Finding, Inflight, Measurement, Role, RunState, Status
+from overnight.loop.record.history import now
 
 TICK_S = 0.5
 HEARTBEAT_S = 5.0

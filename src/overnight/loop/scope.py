@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from overnight.loop.arena import Paths
+from overnight.loop.arena.arena import Paths
 
 # What tools leave behind by themselves; never part of a change, and said so.
 LEFTOVERS = Paths(

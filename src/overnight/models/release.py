@@ -8,7 +8,7 @@ from overnight.core.errors import NotFound, Refused, SettingsError
 from overnight.core.schema import suggest
 from overnight.models.prices import Price, price_of
 from overnight.models.settings import ModelSettings, ProviderSettings, ReleaseSettings
-from overnight.models.upstream_target import Target, Timeouts
+from overnight.models.upstream.target import Target, Timeouts
 
 
 @dataclass(frozen=True)

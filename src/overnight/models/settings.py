@@ -8,8 +8,8 @@ from typing import Any, Final, Literal
 from overnight.core import schema
 from overnight.core.clock import parse_duration_s
 from overnight.core.errors import SettingsError
-from overnight.kernel.limits import Dimension, Limit, Unit, Window
-from overnight.models.upstream_target import Target
+from overnight.kernel.ledger.limits import Dimension, Limit, Unit, Window
+from overnight.models.upstream.target import Target
 
 ProviderKind = Literal["openai", "openai-compatible", "anthropic", "any-llm"]
 """`openai` serves chat, responses and embeddings, `openai-compatible` chat and embeddings, `anthropic` messages,

@@ -5,20 +5,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from overnight.kernel.approver import Approver
-from overnight.kernel.breaker import Breaker
+from overnight.kernel.approval.approver import Approver
 from overnight.kernel.canonical import Json
 from overnight.kernel.decide import Policy
 from overnight.kernel.gate import Gate
-from overnight.kernel.hiding import HidingPolicy
-from overnight.kernel.journal import Entry
-from overnight.kernel.ledger import Ledger
-from overnight.kernel.limits import Limit
-from overnight.kernel.matrix import Matrix
+from overnight.kernel.journal.journal import Entry
+from overnight.kernel.ledger.breaker import Breaker
+from overnight.kernel.ledger.ledger import Ledger
+from overnight.kernel.ledger.limits import Limit
+from overnight.kernel.masking.hiding import HidingPolicy
 from overnight.kernel.parts import open_parts
-from overnight.kernel.rulebook import parse
-from overnight.kernel.tool import Argument, ResultField, ToolSpec
-from overnight.kernel.tool_code import ToolCode
+from overnight.kernel.rules.matrix import Matrix
+from overnight.kernel.rules.rulebook import parse
+from overnight.kernel.tool.code import ToolCode
+from overnight.kernel.tool.spec import Argument, ResultField, ToolSpec
 from overnight.store.database import Database
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from overnight.models.gateway import Gateway
-from overnight.models.gateway_keys import Keys
+from overnight.models.gateway.gateway import Gateway
+from overnight.models.gateway.keys import Keys
 from overnight.models.settings import GatewaySettings, ModelSettings, PriceSettings, ProviderSettings, ReleaseSettings
 from overnight.store.blobs import Blobs
 from overnight.store.database import Database

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
-from overnight.models.gateway_http import HttpServer, Reply, Request
+from overnight.models.gateway.http import HttpServer, Reply, Request
 from overnight.testing import wire_anthropic, wire_openai
 from overnight.testing.author import proposal
 from overnight.testing.script import Scripted, call_tool, fail, say

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from overnight.loop.place import ModelAccess, OpenModels
-from overnight.models.ask_client import Models
+from overnight.models.ask.client import Models
 from overnight.workspace.workspace import Workspace
 
 _TALK_TOKENS: Final = 1_200

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from overnight.core.errors import ArenaError
-from overnight.loop.experiment import RunInfo
-from overnight.loop.history import reference
 from overnight.loop.place import find_folder
+from overnight.loop.record.experiment import RunInfo
+from overnight.loop.record.history import reference
 from overnight.store.blobs import Blobs
-from overnight.store.git import Repository
-from overnight.store.git_prune import cost_bytes, prune
+from overnight.store.git.prune import cost_bytes, prune
+from overnight.store.git.repository import Repository
 from overnight.workspace.collect_texts import Texts, collect_texts
 from overnight.workspace.workspace import Workspace
 

@@ -5,8 +5,8 @@ import shutil
 import subprocess
 from dataclasses import dataclass
 
-from overnight.loop.measured import Environment
-from overnight.loop.programs import advice, search_path
+from overnight.loop.arena.programs import advice, search_path
+from overnight.loop.evaluation.measured import Environment
 from overnight.sandbox import Check, Command, Limits, SandboxName, open_sandbox, probe
 
 _NEEDED = frozenset({"python", "arenas", "git"})

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from overnight.core.errors import OvernightError, UsageError
-from overnight.models.gateway import Gateway
+from overnight.models.gateway.gateway import Gateway
 from overnight.models.release import Releases
 from overnight.models.settings import ModelSettings
 from overnight.store.blobs import Blobs

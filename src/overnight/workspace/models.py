@@ -6,17 +6,17 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from overnight.core.errors import NotFound, OvernightError
-from overnight.loop import inspect
-from overnight.loop.findings import number
-from overnight.loop.summary import summarise
-from overnight.models.ask_client import Models
-from overnight.models.classify import embedded
+from overnight.loop.record import inspect
+from overnight.loop.record.findings import number
+from overnight.loop.record.summary import summarise
+from overnight.models.ask.client import Models
 from overnight.models.local import local
 from overnight.models.release import Releases
-from overnight.models.resources import Monitor
-from overnight.models.router import Classification, Router
-from overnight.models.router_settings import RouterSettings
-from overnight.models.rules import Situation
+from overnight.models.routing.classify import embedded
+from overnight.models.routing.resources import Monitor
+from overnight.models.routing.router import Classification, Router
+from overnight.models.routing.settings import RouterSettings
+from overnight.models.rules.rules import Situation
 from overnight.models.settings import ModelSettings
 from overnight.store.blobs import Blobs
 from overnight.trace.tracer import Tracer

@@ -8,7 +8,7 @@ from typing import Any
 
 from overnight.core.errors import NotFound, UsageError
 from overnight.core.ids import check_run_name, run_name
-from overnight.loop import arena as arenas
+from overnight.loop.arena import arena as arenas
 from overnight.loop.holding import holding, sweep
 from overnight.loop.place import Say, find_folder
 from overnight.loop.progress import Watch

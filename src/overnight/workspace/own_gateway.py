@@ -8,10 +8,10 @@ import threading
 from collections.abc import Iterator
 from typing import Final
 
-from overnight.kernel.limits import Limit
-from overnight.models.ask_client import GatewayClient, Models
-from overnight.models.gateway import Configuration, Gateway
-from overnight.models.gateway_keys import OWN, Keys
+from overnight.kernel.ledger.limits import Limit
+from overnight.models.ask.client import GatewayClient, Models
+from overnight.models.gateway.gateway import Configuration, Gateway
+from overnight.models.gateway.keys import OWN, Keys
 from overnight.models.settings import ModelSettings
 from overnight.workspace.gateway import WatchedSettings, trace_store
 from overnight.workspace.workspace import Workspace

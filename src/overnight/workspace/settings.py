@@ -13,7 +13,7 @@ from overnight.core.clock import parse_duration_s
 from overnight.core.errors import SettingsError, UsageError
 from overnight.loop.authors.settings import CommandSettings
 from overnight.loop.place import Isolation
-from overnight.models.router_settings import RouterSettings
+from overnight.models.routing.settings import RouterSettings
 from overnight.models.settings import GatewaySettings, ProviderSettings, ReleaseSettings, TenantSettings
 
 FILE = "overnight.toml"

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit, urlunsplit
 from overnight.kernel.masking.detect import detect
 from overnight.kernel.masking.kinds import SECRETS
 from overnight.kernel.masking.names import Gazetteer
-from overnight.models.provider_keys import key_for
+from overnight.models.upstream.keys import key_for
 from overnight.workspace.settings import Resolved
 
 HIDDEN: Final = "(hidden)"

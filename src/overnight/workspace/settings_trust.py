@@ -26,7 +26,7 @@ def needs_trust(folder: Path) -> bool:
     if not (config / "approvers").is_dir():
         return False
     # Most people who have no approver need none of the kernel for a question.
-    from overnight.kernel.approver import Approver
+    from overnight.kernel.approval.approver import Approver
 
     return bool(Approver(config).known())
 
@@ -53,7 +53,7 @@ def text_in_force(folder: Path, database: Callable[[], Database]) -> tuple[str |
     """
     if not needs_trust(folder):
         return None, ""
-    from overnight.kernel.trust import trusted
+    from overnight.kernel.approval.trust import trusted
 
     present = (folder / FILE).exists()
     if not present and not (folder / ".overnight" / "overnight.db").is_file():
@@ -71,9 +71,9 @@ def text_in_force(folder: Path, database: Callable[[], Database]) -> tuple[str |
 
 def _settled(folder: Path, database: Database) -> tuple[bytes, str]:
     """The trusted copy after what was approved in the inbox, or what is trusted by being used first at a terminal."""
+    from overnight.kernel.approval.trust import Trust
     from overnight.kernel.parts import open_parts
-    from overnight.kernel.policy_files import settle
-    from overnight.kernel.trust import Trust
+    from overnight.kernel.rules.policy_files import settle
 
     parts = open_parts(folder, database)
     try:

@@ -9,15 +9,15 @@ import sys
 from pathlib import Path
 
 from overnight.core.errors import Refused
-from overnight.kernel.approver import Approver
-from overnight.kernel.file_tools import SPECS
+from overnight.kernel.approval.approver import Approver
+from overnight.kernel.approval.trust import Trust, Waiting
 from overnight.kernel.gate import Gate
 from overnight.kernel.keys import SigningKey, config_folder, outside
 from overnight.kernel.parts import open_parts
-from overnight.kernel.policy_files import policy_in_force
-from overnight.kernel.trust import Trust, Waiting
-from overnight.loop import arena as arenas
-from overnight.loop.arena import PROGRAM, Arena
+from overnight.kernel.rules.policy_files import policy_in_force
+from overnight.kernel.tool.files import SPECS
+from overnight.loop.arena import arena as arenas
+from overnight.loop.arena.arena import PROGRAM, Arena
 from overnight.loop.passage import FAMILY, Passage, rules
 from overnight.loop.place import Say
 from overnight.loop.start import command_settings

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from overnight.core.errors import NotFound, StoreError, UsageError
 from overnight.loop.place import Place
-from overnight.loop.record import Record
+from overnight.loop.record.record import Record
 from overnight.store.blobs import Blobs
 from overnight.store.database import Database
 from overnight.workspace import recent, settings

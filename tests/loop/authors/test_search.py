@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from overnight.core.errors import UsageError
 from overnight.loop.authors.base import Brief, Exhausted, KnobValue, Past
 from overnight.loop.authors.search import SearchAuthor
-from overnight.loop.experiment import Direction
 from overnight.loop.knobs import find_all_knobs, fits
+from overnight.loop.record.experiment import Direction
 
 SOURCE = b"A = 0.3  # knob: 0..1\nB = 1e-3  # knob: 1e-5..1e-1 log\nN = 4  # knob: 1..20\nMODE = 'x'  # x | y | z\n"
 Metric = Callable[[Mapping[str, KnobValue]], float]

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from overnight.loop.experiment import Direction
 from overnight.loop.judge import Ask, Judge, JudgeSettings, Verdict
+from overnight.loop.record.experiment import Direction
 
 _STEPS = st.lists(st.sampled_from([-2.0, 0.0, 0.0, 1.0, 4.0]), min_size=1, max_size=8)
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from overnight.core.errors import Refused
-from overnight.kernel.label import Confidentiality
+from overnight.kernel.flow.label import Confidentiality
 from overnight.kernel.masking.detect import detect
 from overnight.kernel.masking.kinds import KINDS, PERSONAL, Finding, Kind
 from overnight.kernel.masking.names import Gazetteer

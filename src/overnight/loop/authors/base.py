@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from overnight.core.errors import OvernightError
-from overnight.loop.experiment import Direction, Status
+from overnight.loop.record.experiment import Direction, Status
 
 KnobValue = float | int | bool | str
 

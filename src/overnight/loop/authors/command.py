@@ -14,15 +14,15 @@ from typing import Any
 
 from overnight.core.escape import visible
 from overnight.loop import scope
-from overnight.loop.arena import Paths
+from overnight.loop.arena.arena import Paths
+from overnight.loop.arena.programs import advice, search_path
 from overnight.loop.authors.base import Brief, Proposal
 from overnight.loop.authors.settings import CommandSettings
-from overnight.loop.commands import arguments
-from overnight.loop.measured import INSIDE, Environment
-from overnight.loop.programs import advice, search_path
-from overnight.loop.telling import telling_line
+from overnight.loop.evaluation.commands import arguments
+from overnight.loop.evaluation.measured import INSIDE, Environment
+from overnight.loop.evaluation.telling import telling_line
 from overnight.sandbox import Command, Finished, Limits, Mount, Sandbox
-from overnight.store.git_checkout import remove
+from overnight.store.git.checkout import remove
 
 CONTEXT = "/overnight"
 RECENT = 40

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from overnight.core.escape import visible
-from overnight.loop.arena import PROGRAM
+from overnight.loop.arena.arena import PROGRAM
 from overnight.loop.attempt import REPAIRS
 from overnight.loop.authors.base import Brief, Exhausted, Past, Proposal
 from overnight.models import edits
-from overnight.models.ask_client import ModelFailed, Models, Wanted, Words
+from overnight.models.ask.client import ModelFailed, Models, Wanted, Words
 from overnight.models.context import Context, Piece, build
 from overnight.trace import names
 from overnight.trace.span import Span

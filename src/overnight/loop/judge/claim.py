@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from overnight.core.errors import UsageError
-from overnight.loop.experiment import Direction, Mode
 from overnight.loop.judge.noisy import POOL_FULL
 from overnight.loop.judge.spending import NORMAL, alpha_at, looks, z_of, z_to_t
 from overnight.loop.judge.terms import JudgeSettings
+from overnight.loop.record.experiment import Direction, Mode
 
 # Pairs measured for the claim: t on 11 degrees, an interval 12 % wider than with the noise known.
 _FINAL_PAIRS = 12

@@ -17,10 +17,10 @@ import math
 from dataclasses import dataclass
 
 from overnight.core.errors import UsageError
-from overnight.loop.experiment import Mode
 from overnight.loop.judge.examination import Examination
 from overnight.loop.judge.state import RunState
 from overnight.loop.judge.terms import BASELINE_SEEDS, Ask, JudgeSettings, seed_index
+from overnight.loop.record.experiment import Mode
 
 
 @dataclass(frozen=True)

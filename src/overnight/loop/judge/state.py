@@ -2,10 +2,10 @@
 
 import math
 
-from overnight.loop.experiment import Mode
 from overnight.loop.judge.noise import Noise
 from overnight.loop.judge.noisy import NoisyTest
 from overnight.loop.judge.terms import JudgeSettings
+from overnight.loop.record.experiment import Mode
 
 
 class RunState:

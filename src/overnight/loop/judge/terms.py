@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from overnight.core.errors import UsageError
-from overnight.loop.experiment import Direction
+from overnight.loop.record.experiment import Direction
 
 Side = Literal["challenger", "champion"]
 Stage = Literal["screen", "confirm", "again"]

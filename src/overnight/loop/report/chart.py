@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from overnight.core.escape import html
-from overnight.loop.experiment import Direction, Experiment
-from overnight.loop.findings import number
+from overnight.loop.record.experiment import Direction, Experiment
+from overnight.loop.record.findings import number
 
 WIDTH, HEIGHT = 960, 400
 _LEFT, _RIGHT, _TOP, _BOTTOM = 76, 96, 34, 64

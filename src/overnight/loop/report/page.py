@@ -5,8 +5,8 @@ from typing import Any
 
 from overnight.core.clock import format_duration, timestamp
 from overnight.core.escape import html
-from overnight.loop.experiment import Experiment, Finding
-from overnight.loop.findings import number, signed
+from overnight.loop.record.experiment import Experiment, Finding
+from overnight.loop.record.findings import number, signed
 
 _DIFF_CHARACTERS = 200_000
 _STYLE = """

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from overnight.loop.experiment import Experiment
-from overnight.loop.findings import number, signed
+from overnight.loop.record.experiment import Experiment
+from overnight.loop.record.findings import number, signed
 
 
 def before_merging(

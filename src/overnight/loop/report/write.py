@@ -6,12 +6,12 @@ from typing import Any
 
 from overnight.core.errors import ArenaError, OvernightError, StoreError
 from overnight.loop.place import find_folder
-from overnight.loop.record import Record
+from overnight.loop.record.record import Record
+from overnight.loop.record.summary import summarise
 from overnight.loop.report.chart import svg
 from overnight.loop.report.page import page
 from overnight.loop.report.reading import before_merging
-from overnight.loop.summary import summarise
-from overnight.store.git import Repository
+from overnight.store.git.repository import Repository
 
 
 def write_report(record: Record, workspace: Path, state: Path, run: str | None = None) -> dict[str, Any]:

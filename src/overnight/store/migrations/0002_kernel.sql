@@ -1,4 +1,4 @@
--- The journal. An entry's hash covers every column and the hash before it; see kernel/journal.py.
+-- The journal. An entry's hash covers every column and the hash before it; see kernel/journal/journal.py.
 CREATE TABLE journal_entries (
     seq INTEGER PRIMARY KEY,         -- from 1, without gaps
     at_us BIGINT NOT NULL,           -- microseconds since the epoch
@@ -26,7 +26,7 @@ CREATE TABLE journal_heads (
     tail TEXT NOT NULL,              -- hash of entry `size`
     retired INTEGER NOT NULL         -- 1: the entries up to here were exported and removed
 );
--- What waits for a person, and what persons said; see kernel/inbox.py.
+-- What waits for a person, and what persons said; see kernel/approval/inbox.py.
 CREATE TABLE inbox_items (
     id TEXT PRIMARY KEY,
     kind TEXT NOT NULL,              -- approval | trust | result | wiki | skill | stopped
@@ -56,7 +56,7 @@ CREATE TABLE revoked_grants (
     why TEXT NOT NULL,
     at REAL NOT NULL
 );
--- The ledger. Amounts are whole numbers: calls, tokens, bytes, and billionths of a US dollar; see kernel/ledger.py.
+-- The ledger. Amounts are whole numbers: calls, tokens, bytes, and billionths of a US dollar; see kernel/ledger/ledger.py.
 CREATE TABLE ledger_used (
     account TEXT NOT NULL,           -- a limit and whom it is counted for
     slot_ms BIGINT NOT NULL,         -- start of the slice of the window, in the ledger's own time; 0 for totals
@@ -73,7 +73,7 @@ CREATE TABLE ledger_boots (
     boot TEXT PRIMARY KEY,
     offset_ms BIGINT NOT NULL        -- the ledger's time minus the boot's monotonic clock
 );
--- Sessions that were stopped because what they did, taken together, was not what one call says; see kernel/breaker.py.
+-- Sessions that were stopped because what they did, taken together, was not what one call says; see kernel/ledger/breaker.py.
 CREATE TABLE breaker_trips (
     item TEXT PRIMARY KEY,           -- the inbox item that asks whether it may go on
     root TEXT NOT NULL,              -- the outermost session of the tree that was stopped
@@ -107,7 +107,7 @@ CREATE TABLE combination_states (
     servers TEXT NOT NULL,           -- JSON
     at_s REAL NOT NULL
 );
--- The last trusted copy of what executes or decides; see kernel/trust.py.
+-- The last trusted copy of what executes or decides; see kernel/approval/trust.py.
 CREATE TABLE trusted_files (
     path TEXT PRIMARY KEY,           -- relative to the workspace
     sha256 TEXT NOT NULL,

@@ -1,4 +1,4 @@
--- Time-sharing of a provider among all processes of the workspace; see models/queue_shared.py.
+-- Time-sharing of a provider among all processes of the workspace; see models/queue/shared.py.
 CREATE TABLE model_queues (
     provider TEXT PRIMARY KEY,
     now REAL NOT NULL,               -- virtual time

@@ -1,4 +1,4 @@
--- What was masked in a tree of sessions, encrypted with a key outside the workspace; see kernel/vaults.py.
+-- What was masked in a tree of sessions, encrypted with a key outside the workspace; see kernel/masking/vaults.py.
 CREATE TABLE vaults (
     root TEXT PRIMARY KEY,           -- the outermost session of the tree; '' for questions asked outside of any
     tenant TEXT NOT NULL,

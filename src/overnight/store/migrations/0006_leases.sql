@@ -1,4 +1,4 @@
--- What processes have taken out of the ledger to spend without asking again; counted in ledger_used. See kernel/ledger_lease.py.
+-- What processes have taken out of the ledger to spend without asking again; counted in ledger_used. See kernel/ledger/lease.py.
 CREATE TABLE ledger_leases (
     book TEXT NOT NULL,              -- the file beside the database that says how much of it is in use
     place INTEGER NOT NULL,          -- where in that file

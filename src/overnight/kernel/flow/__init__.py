@@ -1,0 +1,1 @@
+"""Where values came from, how secret they are, and whom a call would tell them to."""

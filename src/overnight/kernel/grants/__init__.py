@@ -1,0 +1,1 @@
+"""Signed capabilities: who may do what, until when."""

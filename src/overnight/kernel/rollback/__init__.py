@@ -1,0 +1,1 @@
+"""Putting things back: an action or a whole session, newest change first."""

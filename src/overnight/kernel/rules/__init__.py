@@ -1,0 +1,1 @@
+"""What people declare: rules, roles, combinations and settings, from AGENTS.md to a compiled matrix."""

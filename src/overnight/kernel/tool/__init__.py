@@ -1,0 +1,1 @@
+"""What the gate knows about a tool, its code, and the arguments of a call."""

@@ -1,0 +1,1 @@
+"""Answering a prompt at the lowest tier that can."""

@@ -1,0 +1,1 @@
+"""Time-sharing of a scarce model."""

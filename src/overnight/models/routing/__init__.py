@@ -1,0 +1,1 @@
+"""Which tier and model a request goes to, and why."""

@@ -1,0 +1,1 @@
+"""Tier 0: requests that need no model."""

@@ -1,0 +1,1 @@
+"""Providers: how each is reached, and what its failures mean."""

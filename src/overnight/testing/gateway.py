@@ -1,12 +1,13 @@
 """A gateway in a thread of its own, before scripted models."""
 
-import asyncio
-import threading
+import contextlib
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from overnight.models.gateway.background import Background
 from overnight.models.gateway.gateway import Gateway
 from overnight.models.gateway.keys import Keys
 from overnight.models.settings import GatewaySettings, ModelSettings, PriceSettings, ProviderSettings, ReleaseSettings
@@ -35,17 +36,10 @@ class RunningGateway:
         self.keys = Keys(self.store.database)
         self.settings = settings or scripted_settings(models)
         self.url = ""
-        self._ready = threading.Event()
-        self._failed: BaseException | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._stop: asyncio.Event | None = None
-        self._thread = threading.Thread(target=self._run, name="gateway", daemon=True)
+        self._background = Background("gateway", self._serving)
 
     def __enter__(self) -> Self:
-        self._thread.start()
-        self._ready.wait()
-        if self._failed is not None:
-            raise self._failed
+        self.url = self._background.__enter__()
         return self
 
     def __exit__(
@@ -55,10 +49,7 @@ class RunningGateway:
 
     def stop(self) -> None:
         """Let running calls end, and stop; a second time does nothing."""
-        if self._thread.is_alive():
-            assert self._loop is not None and self._stop is not None
-            self._loop.call_soon_threadsafe(self._stop.set)
-            self._thread.join()
+        self._background.stop()
 
     def current(self) -> ModelSettings:
         """The settings in force, for the gateway."""
@@ -90,20 +81,13 @@ class RunningGateway:
         """What they cost together."""
         return float(sum(call["cost_nano"] for call in self.calls())) / 1e9
 
-    def _run(self) -> None:
-        try:
-            asyncio.run(self._serve())
-        except BaseException as problem:
-            self._failed = problem
-            self._ready.set()
-
-    async def _serve(self) -> None:
-        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
+    @contextlib.asynccontextmanager
+    async def _serving(self) -> AsyncIterator[str]:
         gateway = Gateway(self.store, self)
-        self.url = f"http://127.0.0.1:{await gateway.listen('127.0.0.1', 0)}"
-        self._ready.set()
-        await self._stop.wait()
-        await gateway.close()
+        try:
+            yield f"http://127.0.0.1:{await gateway.listen('127.0.0.1', 0)}"
+        finally:
+            await gateway.close()
 
 
 def scripted_settings(models: ScriptedModels) -> ModelSettings:

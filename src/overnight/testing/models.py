@@ -7,12 +7,12 @@ message like `!fail 503` or `!tool NAME {"a": 1}` makes it do something else. As
 import asyncio
 import contextlib
 import json
-import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
+from overnight.models.gateway.background import Background
 from overnight.models.gateway.http import HttpServer, Reply, Request
 from overnight.testing import wire_anthropic, wire_openai
 from overnight.testing.author import proposal
@@ -74,44 +74,28 @@ class ScriptedModels:
         self._script = list(script)
         self.otherwise = otherwise
         self._port = port
-        self._ready = threading.Event()
-        self._failed: BaseException | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._stop: asyncio.Event | None = None
-        self._thread = threading.Thread(target=self._run, name="scripted-models", daemon=True)
+        self._background = Background("scripted-models", self._serving)
 
     def __enter__(self) -> Self:
-        self._thread.start()
-        self._ready.wait()
-        if self._failed is not None:
-            raise self._failed
+        self.url = self._background.__enter__()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
     ) -> None:
-        assert self._loop is not None and self._stop is not None
-        self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join()
+        self._background.stop()
 
     def script(self, *replies: Scripted) -> None:
         """Add replies to the script."""
         self._script += replies
 
-    def _run(self) -> None:
-        asyncio.run(self._serve())
-
-    async def _serve(self) -> None:
+    @contextlib.asynccontextmanager
+    async def _serving(self) -> AsyncIterator[str]:
         server = HttpServer(self._answer)
-        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
+        port = await server.listen("127.0.0.1", self._port)
         try:
-            port = await server.listen("127.0.0.1", self._port)
-            self.url = f"http://127.0.0.1:{port}"
-        except OSError as problem:
-            self._failed = problem
-        self._ready.set()
-        if self._failed is None:
-            await self._stop.wait()
+            yield f"http://127.0.0.1:{port}"
+        finally:
             await server.close(grace_s=0.1)
 
     async def _answer(self, request: Request, reply: Reply) -> None:

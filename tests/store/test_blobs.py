@@ -11,7 +11,7 @@ from overnight.core.errors import NotFound, StoreError
 from overnight.store.blobs import Blobs
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(content=st.binary() | st.integers(0, 20_000).map(lambda size: b"ab" * size))
 def test_what_is_put_is_got(tmp_path: Path, content: bytes) -> None:
     blobs = Blobs(tmp_path / "blobs")

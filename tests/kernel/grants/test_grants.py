@@ -188,7 +188,7 @@ def test_tokens_of_others_are_refused(grants: Grants, database: Database) -> Non
         grants.revoke("", "x")
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(data=st.data())
 def test_no_change_of_a_token_is_accepted(grants: Grants, data: st.DataObject) -> None:
     token = grants.mint(RESEARCHER, Terms(("files.read",)))
@@ -206,7 +206,7 @@ def test_no_change_of_a_token_is_accepted(grants: Grants, data: st.DataObject) -
 
 
 @given(text=st.text(max_size=200))
-@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_noise_is_no_grant(grants: Grants, text: str) -> None:
     with pytest.raises(Refused):
         grants.verify(text)

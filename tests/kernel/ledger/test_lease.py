@@ -136,7 +136,7 @@ def test_a_window_slides(database: Database, window: Window) -> None:
     refused(leases, limits)
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(
     steps=st.lists(
         st.tuples(

@@ -141,7 +141,7 @@ def test_a_window_slides(database: Database, window: Window) -> None:
     refused(ledger)
 
 
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(
     steps=st.lists(st.tuples(st.integers(0, 700), st.integers(1, 4)), min_size=1, max_size=40),
     limit=st.integers(1, 8),

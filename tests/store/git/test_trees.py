@@ -30,7 +30,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Repository]
         assert done.returncode == 0, done.stderr
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(listings=st.lists(LISTING.map(without_clashes), min_size=1, max_size=5))
 def test_any_sequence_of_folders_is_written_and_read(
     repository: Repository, listings: list[dict[str, tuple[str, int]]]

@@ -26,7 +26,7 @@ def overnight(*arguments: str | Path, cwd: Path | None = None, **environment: st
         capture_output=True,
         text=True,
         stdin=subprocess.DEVNULL,
-        timeout=120,
+        timeout=300,
     )
 
 
@@ -127,7 +127,7 @@ def test_ctrl_c_ends_cleanly_and_says_how_to_go_on(write: Callable[..., Path]) -
     try:
         assert process.stderr is not None and "run one" in process.stderr.readline()
         process.send_signal(2)
-        _, stderr = process.communicate(timeout=60)
+        _, stderr = process.communicate(timeout=300)
     finally:
         process.kill()
     assert "overnight resume one" in stderr and "Traceback" not in stderr

@@ -21,7 +21,7 @@ def read_only(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str
     """`overnight` where the workspace is mounted read-only, which stops root too."""
     bound = ["bwrap", "--dev-bind", "/", "/", "--ro-bind", str(folder), str(folder), "--chdir", str(folder)]
     command = [*bound, sys.executable, "-m", "overnight", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=120)
+    return subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=300)
 
 
 @pytest.mark.parametrize("killed", [False, True])

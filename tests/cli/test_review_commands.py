@@ -21,7 +21,7 @@ def overnight(*arguments: str | Path, cwd: Path) -> subprocess.CompletedProcess[
         capture_output=True,
         text=True,
         stdin=subprocess.DEVNULL,
-        timeout=120,
+        timeout=300,
     )
 
 

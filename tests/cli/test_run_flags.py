@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from overnight.workspace.workspace import Workspace
+
 FILES = {
     "program.md": "---\nmetric: score\ndirection: maximize\nevaluate: python evaluate.py\neditable: [art.py]\nbudget: 2s\n---\n",
     "art.py": "X = 3.0  # knob: 0..10\n",
@@ -23,7 +25,7 @@ def overnight(*arguments: str | Path, cwd: Path | None = None) -> "subprocess.Co
         text=True,
         stdin=subprocess.DEVNULL,
         cwd=cwd,
-        timeout=120,
+        timeout=300,
     )
 
 
@@ -68,18 +70,22 @@ def test_an_author_that_is_not_there_says_what_to_do(write: Callable[..., Path])
 
 
 def test_the_first_ctrl_c_says_what_it_waits_for_and_the_second_how_to_go_on(write: Callable[..., Path]) -> None:
-    slow = "import art, time\ntime.sleep(3 if art.X != 3.0 else 0)\nprint('score:', -abs(art.X - 7))\n"
-    arena = write({**FILES, "evaluate.py": slow, "program.md": FILES["program.md"].replace("2s", "60s")})
+    slow = "import art, time\ntime.sleep(300 if art.X != 3.0 else 0)\nprint('score:', -abs(art.X - 7))\n"
+    arena = write({**FILES, "evaluate.py": slow, "program.md": FILES["program.md"].replace("2s", "600s")})
     command = [sys.executable, "-m", "overnight", "run", str(arena), "--experiments", "500", "--run", "one"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         assert process.stderr is not None and "run one" in process.stderr.readline()
-        time.sleep(2)
+        record, end = Workspace.of_arena(arena).record, time.monotonic() + 300
+        while not record.experiments("one"):  # the baseline has ended, and the first experiment begins
+            assert time.monotonic() < end
+            time.sleep(0.05)
+        time.sleep(0.5)
         process.send_signal(2)
         while "Ctrl-C again" not in (line := process.stderr.readline()):
             assert line
         process.send_signal(2)
-        _, stderr = process.communicate(timeout=60)
+        _, stderr = process.communicate(timeout=300)
     finally:
         process.kill()
     assert process.returncode == 130 and "Traceback" not in stderr

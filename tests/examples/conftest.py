@@ -33,7 +33,7 @@ class Copy:
             env={**os.environ, "OVERNIGHT_BUDGET_S": "0.4", "OVERNIGHT_SEED": "1", **environment},
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=300,
         )
 
     def produce(self, **environment: str) -> None:

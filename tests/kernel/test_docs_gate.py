@@ -32,7 +32,7 @@ def test_the_walk_through_asks_and_sends(tmp_path: Path, monkeypatch: pytest.Mon
 
     def run() -> str:
         done = subprocess.run(
-            [sys.executable, "-c", script.group(1)], cwd=workspace.folder, capture_output=True, text=True, timeout=60
+            [sys.executable, "-c", script.group(1)], cwd=workspace.folder, capture_output=True, text=True, timeout=300
         )
         assert done.returncode == 0, done.stderr
         return " ".join(done.stdout.split())

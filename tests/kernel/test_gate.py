@@ -95,17 +95,17 @@ def test_an_approval_resumes_a_waiting_caller(bench: GateBench) -> None:
     call: Mapping[str, Json] = {"to": "bob@example.org", "body": "hi"}
     outcomes: list[Outcome] = []
     waiting = threading.Thread(
-        target=lambda: outcomes.append(gate.call(session, "mail.send", call, wait_s=30)), daemon=True
+        target=lambda: outcomes.append(gate.call(session, "mail.send", call, wait_s=120)), daemon=True
     )
     waiting.start()
-    for _ in range(300):
+    for _ in range(3000):
         items = bench.parts.inbox.pending()
         if items:
             break
         time.sleep(0.02)
     assert items[0].bound["arguments"] == call
     bench.parts.inbox.approve(items[0].id, bench.approver)
-    waiting.join(30)
+    waiting.join(120)
     assert outcomes[0].status == "done"
     assert outcomes[0].decision.approval_id == items[0].id
     assert len(bench.sent) == 1

@@ -20,7 +20,7 @@ direction: maximize
 evaluate: python evaluate.py
 editable: [art.py]
 budget: 2s
-timeout: 5s
+timeout: 60s
 {more}---
 Make the score as large as you can.
 """

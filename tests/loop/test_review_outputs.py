@@ -16,7 +16,7 @@ score: python {score}
 hidden: [{hidden}]
 editable: [art.py]
 budget: 2s
-timeout: 5s
+timeout: 60s
 ---
 Make the score as large as you can.
 """

@@ -15,7 +15,7 @@ score: python score.py
 hidden: [score.py]
 editable: [art.py]
 budget: 2s
-timeout: 5s
+timeout: 60s
 ---
 Make the score as large as you can.
 """

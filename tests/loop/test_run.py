@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from overnight.core.errors import ArenaError, UsageError
+from overnight.core.errors import ArenaError, OvernightError, UsageError
 
 Arena = Callable[..., Path]
 Authored = Callable[[str], dict[str, Any]]
@@ -95,11 +95,19 @@ def test_an_evaluation_that_hangs_is_killed_and_the_run_goes_on(arena: Arena, sp
         "text = '\\nimport signal\\nfor s in (2, 15): signal.signal(s, signal.SIG_IGN)\\nwhile True: pass\\n' if n == 1"
         " else '\\nX = 7.0\\n'\nopen('art.py', 'a').write(text)"
     )
-    program = arena(more="").joinpath("program.md")
-    program.write_text(program.read_text().replace("budget: 2s\ntimeout: 5s", "budget: 500ms\ntimeout: 1s"))
-    result = spend(program.parent, 2, **authored(script))
+    for timeout_s in (1, 5, 25):  # the longer ones where an evaluation that ends does not within the shorter ones
+        program = arena(name=f"arena{timeout_s}").joinpath("program.md")
+        program.write_text(
+            program.read_text().replace("budget: 2s\ntimeout: 60s", f"budget: 500ms\ntimeout: {timeout_s}s")
+        )
+        try:
+            result = spend(program.parent, 2, **authored(script))
+        except OvernightError:  # the baseline took too long
+            continue
+        if result.statuses()[1:] != ["timeout"]:
+            break
     assert result.statuses() == ["timeout", "keep"]
-    assert result.experiments[1].seconds < 5
+    assert timeout_s <= result.experiments[1].seconds < timeout_s + 60
 
 
 def test_what_tools_leave_behind_is_ignored_and_said(arena: Arena, spend: Any, authored: Authored) -> None:
@@ -142,7 +150,7 @@ score: python score.py
 hidden: [score.py, secret/]
 editable: [art.py]
 budget: 2s
-timeout: 5s
+timeout: 60s
 ---
 """
     files = {
@@ -176,7 +184,7 @@ score: python score.py
 hidden: [score.py]
 editable: [art.py]
 budget: 2s
-timeout: 5s
+timeout: 60s
 ---
 """
     files = {
@@ -286,7 +294,7 @@ direction: minimize
 evaluate: sh measure.sh
 editable: [src/, "*.conf"]
 budget: 2s
-timeout: 5s
+timeout: 60s
 ---
 """
     files = {

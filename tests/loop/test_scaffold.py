@@ -36,7 +36,7 @@ def run(folder: Path, command: str) -> subprocess.CompletedProcess[str]:
         env={**os.environ, "OVERNIGHT_SEED": "3", "OVERNIGHT_BUDGET_S": "2"},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
     )
 
 

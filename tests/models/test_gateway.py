@@ -1,5 +1,6 @@
 """What the gateway promises besides formats and budgets: retries, fallbacks, records, reloads, caches, going away."""
 
+import contextlib
 import http.client
 import json
 import os
@@ -12,6 +13,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -36,26 +38,35 @@ def post(
         gateway.url + path, json.dumps(body).encode(), {"authorization": f"Bearer {key}", **headers}, method="POST"
     )
     try:
-        with urllib.request.urlopen(request, timeout=60) as answer:
+        with urllib.request.urlopen(request, timeout=300) as answer:
             return answer.status, answer.read()
     except urllib.error.HTTPError as problem:
         with problem:
             return problem.code, problem.read()
 
 
-def hang_up(gateway: RunningGateway, key: str, body: dict[str, Any], after: bytes) -> None:
-    """Send a request, read until `after` has come, and go away."""
+def sent(gateway: RunningGateway, key: str, body: dict[str, Any]) -> socket.socket:
+    """A connection on which a request has been sent."""
     data = json.dumps(body).encode()
     head = f"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {key}\r\n"
     host, _, port = gateway.url.removeprefix("http://").partition(":")
-    with socket.create_connection((host, int(port)), timeout=20) as connection:
-        connection.sendall(f"{head}content-length: {len(data)}\r\n\r\n".encode() + data)
-        got = b""
-        while after not in got:
-            got += connection.recv(4096)
+    connection = socket.create_connection((host, int(port)), timeout=300)
+    connection.sendall(f"{head}content-length: {len(data)}\r\n\r\n".encode() + data)
+    return connection
 
 
-def until(what: Any, seconds: float = 10.0) -> None:
+def hang_up(gateway: RunningGateway, key: str, body: dict[str, Any], after: Callable[[bytes], bool]) -> None:
+    """Send a request, read until what has come is enough, and go away."""
+    with sent(gateway, key, body) as connection:
+        connection.settimeout(0.01)
+        got, end = b"", time.monotonic() + 300
+        while not after(got):
+            assert time.monotonic() < end, got
+            with contextlib.suppress(TimeoutError):
+                got += connection.recv(4096)
+
+
+def until(what: Any, seconds: float = 300.0) -> None:
     end = time.monotonic() + seconds
     while not what():
         assert time.monotonic() < end, "it did not happen"
@@ -129,16 +140,12 @@ def test_a_client_that_goes_away_takes_the_call_to_the_provider_along(
     gateway: RunningGateway, models: ScriptedModels, stream: bool
 ) -> None:
     gateway.set(limits=(Limit("concurrent", 1),))
-    models.script(say("word " * 300, piece_pause_s=0.02, pause_s=0.0 if stream else 30.0))
+    models.script(say("word " * 300, piece_pause_s=0.02, until=None if stream else threading.Event()))
     key = gateway.key()
     if stream:
-        hang_up(gateway, key, {**HELLO, "stream": True}, b"word")
+        hang_up(gateway, key, {**HELLO, "stream": True}, lambda got: b"word" in got)
     else:
-        with pytest.raises(TimeoutError):
-            request = urllib.request.Request(
-                f"{gateway.url}/v1/chat/completions", json.dumps(HELLO).encode(), {"x-api-key": key}
-            )
-            urllib.request.urlopen(request, timeout=0.5)
+        hang_up(gateway, key, HELLO, lambda _: bool(models.requests))
     until(lambda: models.gone == 1)
     until(lambda: gateway.calls())
     (call,) = gateway.calls()
@@ -189,14 +196,22 @@ def test_an_answer_given_again_is_only_the_tenant_s_own(gateway: RunningGateway,
 def test_the_same_request_at_the_same_time_is_sent_once_where_asked_for(
     gateway: RunningGateway, models: ScriptedModels
 ) -> None:
-    models.otherwise = lambda _: say("shared", pause_s=0.3)
+    joined = threading.Event()
+    models.otherwise = lambda _: say("shared", until=joined)
     gateway.set(tenants={"red": TenantSettings(coalesce=True)})
     key, other = gateway.key("red", tenant="red"), gateway.key("other")
-    with ThreadPoolExecutor(8) as pool:
-        assert {status for status, _ in pool.map(lambda _: post(gateway, key, HELLO), range(8))} == {200}
-        assert len(models.requests) == 1
+    together = [sent(gateway, key, HELLO) for _ in range(8)]
+    until(lambda: models.requests)
+    # By the time that these have gone all the way, the gateway has read what was sent before them.
+    models.script(say("apart"), say("apart"), say("apart"))
+    with ThreadPoolExecutor(3) as pool:
         assert {status for status, _ in pool.map(lambda _: post(gateway, other, HELLO), range(3))} == {200}
-        assert len(models.requests) == 4
+    assert len(models.requests) == 4
+    joined.set()
+    for connection in together:
+        with connection, connection.makefile("rb") as answer:
+            assert answer.readline() == b"HTTP/1.1 200 OK\r\n"
+    assert len(models.requests) == 4
 
 
 def test_traces_go_on_while_others_write_to_the_database(gateway: RunningGateway, tmp_path: Path) -> None:
@@ -241,7 +256,7 @@ def test_a_provider_s_key_is_needed_when_it_is_asked_not_before(
 
 def test_nothing_is_needed_to_import_it() -> None:
     code = "import overnight.models.gateway.gateway, overnight.cli.gateway, overnight.testing"
-    subprocess.run([sys.executable, "-c", code], check=True, env={"PATH": os.environ["PATH"]}, timeout=60)
+    subprocess.run([sys.executable, "-c", code], check=True, env={"PATH": os.environ["PATH"]}, timeout=300)
 
 
 def test_a_traceparent_puts_the_call_into_the_caller_s_trace(gateway: RunningGateway) -> None:
@@ -323,7 +338,7 @@ def test_kill_9_loses_no_settled_call(models: ScriptedModels, tmp_path: Path) ->
                 f"{url}/v1/chat/completions", json.dumps(body).encode(), {"authorization": f"Bearer {key}"}
             )
             try:
-                with urllib.request.urlopen(request, timeout=20) as answer:
+                with urllib.request.urlopen(request, timeout=300) as answer:
                     data = answer.read()
                     if body["stream"] and not data.endswith(b"data: [DONE]\n\n"):
                         return
@@ -334,7 +349,7 @@ def test_kill_9_loses_no_settled_call(models: ScriptedModels, tmp_path: Path) ->
     threads = [threading.Thread(target=ask, args=(n,)) for n in range(8)]
     for thread in threads:
         thread.start()
-    until(lambda: len(answered) >= 60, 60)
+    until(lambda: len(answered) >= 60)
     process.send_signal(signal.SIGKILL)
     process.wait()
     process.stderr.close()
@@ -352,7 +367,9 @@ def test_kill_9_loses_no_settled_call(models: ScriptedModels, tmp_path: Path) ->
     Leases(database).close()
     calls, usd = (use.used for use in ledger.usage())
     recorded = database.row("SELECT COUNT(*) AS calls, SUM(cost_nano) / 1e9 AS usd FROM model_calls")
-    assert recorded is not None and leased[0] >= calls and leased[1] > usd, "what was leased and not used is free again"
+    assert recorded is not None and leased[0] >= calls and leased[1] >= usd, (
+        "what was leased and not used is free again"
+    )
     # What was running when it died stays counted in full: eight answers of 8,192 tokens at most.
     assert recorded["calls"] <= calls <= recorded["calls"] + 8
     assert recorded["usd"] - 1e-6 <= usd <= recorded["usd"] + 8 * 0.01

@@ -48,8 +48,8 @@ def test_its_server_speaks_openais_format_to_who_has_the_key(model: LocalModel) 
     body = json.dumps({"messages": [{"role": "user", "content": "Say hi."}], "max_tokens": 4}).encode()
     request = urllib.request.Request(f"{model.url}/v1/chat/completions", body, {"content-type": "application/json"})
     with pytest.raises(urllib.error.HTTPError, match="401") as refused:
-        urllib.request.urlopen(request, timeout=60)
+        urllib.request.urlopen(request, timeout=300)
     refused.value.close()
     request.add_header("authorization", f"Bearer {model.key}")
-    with urllib.request.urlopen(request, timeout=60) as answer:
+    with urllib.request.urlopen(request, timeout=300) as answer:
         assert json.load(answer)["usage"]["completion_tokens"] >= 1

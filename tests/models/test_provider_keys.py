@@ -34,7 +34,7 @@ def overnight(folder: Path, *arguments: str, given: str = "", **more: str) -> "s
         input=given,
         cwd=folder,
         env={**os.environ, **more},
-        timeout=120,
+        timeout=300,
     )
 
 

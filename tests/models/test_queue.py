@@ -131,7 +131,7 @@ def test_a_question_is_answered_before_the_rest_of_a_nights_batch() -> None:
     order = []
 
     async def ask(shared: TimeSharing, agent: str, priority: Priority) -> None:
-        async with shared.turn(agent, priority, 100, limit_s=10):
+        async with shared.turn(agent, priority, 100, limit_s=120):
             order.append(agent)
             await asyncio.sleep(0.01)
 
@@ -154,29 +154,31 @@ def test_a_stuck_generation_is_ended_at_its_limit_and_the_next_goes_on() -> None
 
         held = asyncio.create_task(stuck())
         await asyncio.sleep(0)
-        async with shared.turn("next", "batch", 1, limit_s=10):
+        async with shared.turn("next", "batch", 1, limit_s=120):
             with pytest.raises(Preempted, match=r"0\.05 s"):
                 await held
             return "went on"
 
     with sharing() as (shared, _):
-        assert asyncio.run(asyncio.wait_for(scene(shared), 30)) == "went on"
+        assert asyncio.run(asyncio.wait_for(scene(shared), 120)) == "went on"
 
 
 def test_whoever_gives_up_waiting_frees_its_place() -> None:
     async def scene(shared: TimeSharing, database: Database) -> None:
-        async with shared.turn("one", "batch", 1, limit_s=10):
-            patient = [asyncio.create_task(shared.turn(name, "batch", 1, 10).__aenter__()) for name in ("two", "three")]
+        async with shared.turn("one", "batch", 1, limit_s=120):
+            patient = [
+                asyncio.create_task(shared.turn(name, "batch", 1, 120).__aenter__()) for name in ("two", "three")
+            ]
             await until_they_wait(database, 2)
             for task in patient:
                 task.cancel()
             await asyncio.gather(*patient, return_exceptions=True)
             await until_they_wait(database, 0)
-        async with shared.turn("four", "batch", 1, limit_s=10):
+        async with shared.turn("four", "batch", 1, limit_s=120):
             pass
 
     with sharing() as (shared, database):
-        asyncio.run(asyncio.wait_for(scene(shared, database), 30))
+        asyncio.run(asyncio.wait_for(scene(shared, database), 120))
 
 
 @settings(max_examples=20, deadline=None)
@@ -186,7 +188,7 @@ def test_never_more_at_a_time_than_there_are_slots(agents: list[str], slots: int
 
     async def one(shared: TimeSharing, agent: str) -> None:
         nonlocal running, peak
-        async with shared.turn(agent, "batch", 5, limit_s=10):
+        async with shared.turn(agent, "batch", 5, limit_s=120):
             running += 1
             peak = max(peak, running)
             await asyncio.sleep(0.005)

@@ -49,7 +49,7 @@ def make(tmp_path: Path) -> Make:
 
     def command(*argv: str, **given: Any) -> Command:
         names = Limits.__dataclass_fields__
-        limits = {"wall_s": 30.0, **{name: given.pop(name) for name in list(given) if name in names}}
+        limits = {"wall_s": 120.0, **{name: given.pop(name) for name in list(given) if name in names}}
         given.setdefault("env", {"PATH": "/usr/bin:/bin"})
         given.setdefault("cwd", str(work))
         given.setdefault("mounts", (Mount(work, str(work), writable=True),))

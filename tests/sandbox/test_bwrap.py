@@ -131,7 +131,7 @@ def test_without_control_groups_limits_hold_too(bwrap: Sandbox, make: Make) -> N
         "except OSError: pass\n"
         "time.sleep(60)"
     )
-    assert alone.run(make(sys.executable, "-c", code, pids=40, wall_s=20)).killed in ("pids", "wall")
+    assert alone.run(make(sys.executable, "-c", code, pids=40, wall_s=30)).killed in ("pids", "wall")
     code = "import time; x = b'x' * 90_000_000; time.sleep(60)"
     many = f"import os, time\nfor _ in range(5):\n    if os.fork() == 0: exec({code!r})\ntime.sleep(60)"
     finished = alone.run(make(sys.executable, "-c", many, memory_bytes=200_000_000))
@@ -150,7 +150,7 @@ out = {}
 for name in ("bwrap", "landlock"):
     argv = ("sh", "-c", "echo in > " + name + "; cat " + name + "; cat " + sys.argv[2])
     finished = open_sandbox(name).run(
-        Command(argv, str(work), {"PATH": "/usr/bin:/bin"}, (Mount(work, str(work), writable=True),), Limits(wall_s=20))
+        Command(argv, str(work), {"PATH": "/usr/bin:/bin"}, (Mount(work, str(work), writable=True),), Limits(wall_s=120))
     )
     out[name] = [finished.stdout.decode(), finished.exit_code, finished.stderr.decode()]
 print(json.dumps(out))

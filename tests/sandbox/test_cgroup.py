@@ -33,7 +33,7 @@ def test_closing_kills_what_is_inside(hierarchy: Hierarchy) -> None:
     assert group.pids() == [process.pid]
     assert any(name.startswith(group_prefix()) for name in groups(hierarchy))
     assert group.close()
-    assert process.wait(timeout=10) == -signal.SIGKILL
+    assert process.wait(timeout=300) == -signal.SIGKILL
     assert not any(name.startswith(group_prefix()) for name in groups(hierarchy))
     assert group.close()
 
@@ -52,7 +52,7 @@ def test_a_dead_harness_leaves_nothing_after_the_sweep(hierarchy: Hierarchy, tmp
     mine = Group(hierarchy, 100_000_000, 10)
     try:
         sweep(hierarchy)  # unless another harness on this machine was faster
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 300
         while start_ticks(left) and time.monotonic() < deadline:
             time.sleep(0.01)
         assert start_ticks(left) == 0

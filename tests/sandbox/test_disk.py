@@ -10,7 +10,7 @@ def until_exceeded(watch: DiskWatch) -> bool:
     """Ask as a tick would, long enough for the walk that comes without a reason."""
     import time
 
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 300
     while time.monotonic() < deadline:
         if watch.exceeded():
             return True

@@ -15,6 +15,8 @@ from overnight.sandbox import Command, Finished, Mount, Sandbox
 
 Make = Callable[..., Command]
 MIB = 1024 * 1024
+# Wall limits to try until a program has come to what is tested before it is stopped: the first does on a quiet machine.
+PATIENCE_S = (0.5, 2.0, 8.0, 32.0)
 
 
 def python(make: Make, code: str, **given: object) -> Command:
@@ -106,26 +108,33 @@ p = context.Process(target=lambda: child.send(double(21))); p.start(); print(par
 
 
 def test_time_is_up_for_all_of_it(sandbox: Sandbox, make: Make, tmp_path: Path) -> None:
-    code = "trap '' TERM; (trap '' TERM; while :; do echo x >> beat; sleep 0.02; done) & setsid sleep 60 & sleep 60"
-    finished = sandbox.run(make("sh", "-c", code, wall_s=0.5))
-    assert (finished.exit_code, finished.signal, finished.killed) == (None, 9, "wall")
-    assert finished.seconds < 3
-    assert finished.describe() == "stopped by us: wall limit"
-    beats = (tmp_path / "work" / "beat").stat().st_size
+    beat = tmp_path / "work" / "beat"
+    code = "trap '' TERM; (trap '' TERM; while :; do echo x >> beat; sleep 0.02; done) & setsid sleep 600 & sleep 600"
+    for wall_s in PATIENCE_S:
+        finished = sandbox.run(make("sh", "-c", code, wall_s=wall_s))
+        assert (finished.exit_code, finished.signal, finished.killed) == (None, 9, "wall")
+        assert wall_s <= finished.seconds < 60
+        assert finished.describe() == "stopped by us: wall limit"
+        if beat.exists():
+            break
+    beats = beat.stat().st_size
     time.sleep(0.2)
-    assert (tmp_path / "work" / "beat").stat().st_size == beats
+    assert beat.stat().st_size == beats
 
 
 def test_grace_lets_it_end_by_itself(sandbox: Sandbox, make: Make) -> None:
     code = (
         "import signal, sys, time\n"
         "signal.signal(15, lambda *_: (print('bye'), sys.exit(0)))\n"
-        "print('up', flush=True)\ntime.sleep(60)"
+        "print('up', flush=True)\ntime.sleep(600)"
     )
-    finished = sandbox.run(python(make, code, wall_s=1.5, grace_s=20))
+    for wall_s in PATIENCE_S:
+        finished = sandbox.run(python(make, code, wall_s=wall_s, grace_s=60))
+        assert finished.killed == "wall"
+        assert finished.seconds < 60
+        if b"up" in finished.stdout:
+            break
     assert finished.stdout == b"up\nbye\n"
-    assert finished.killed == "wall"
-    assert finished.seconds < 15
 
 
 def test_what_it_leaves_behind_ends_with_it(sandbox: Sandbox, make: Make, tmp_path: Path) -> None:
@@ -140,9 +149,9 @@ def test_what_it_leaves_behind_ends_with_it(sandbox: Sandbox, make: Make, tmp_pa
 def test_cancel(sandbox: Sandbox, make: Make) -> None:
     cancel = threading.Event()
     threading.Timer(0.5, cancel.set).start()
-    finished = sandbox.run(make("sleep", "60"), cancel)
+    finished = sandbox.run(make("sleep", "100"), cancel)
     assert (finished.killed, finished.exit_code) == ("cancelled", None)
-    assert finished.seconds < 10
+    assert finished.seconds < 60
     assert finished.describe() == "cancelled"
 
 

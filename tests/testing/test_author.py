@@ -28,7 +28,7 @@ def overnight(folder: Path, *arguments: str) -> Any:
         text=True,
         stdin=subprocess.DEVNULL,
         cwd=folder,
-        timeout=240,
+        timeout=300,
     )
     assert done.returncode in (0, 1), done.stderr
     return json.loads(done.stdout)

@@ -33,7 +33,7 @@ def run(workspace: Workspace, *arguments: str) -> Any:
         capture_output=True,
         text=True,
         check=True,
-        timeout=120,
+        timeout=300,
     )
     return json.loads(done.stdout) if "--json" in arguments else done.stdout
 

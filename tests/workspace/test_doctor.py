@@ -42,7 +42,7 @@ def overnight(python: Path, *arguments: str | Path) -> "subprocess.CompletedProc
         text=True,
         stdin=subprocess.DEVNULL,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
-        timeout=120,
+        timeout=300,
     )
 
 

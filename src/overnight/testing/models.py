@@ -116,6 +116,8 @@ class ScriptedModels:
         whole, events, failing = _FORMATS[path]
         if scripted.pause_s:
             await asyncio.sleep(scripted.pause_s)
+        while scripted.until is not None and not scripted.until.is_set():
+            await asyncio.sleep(0.005)
         head = {"content-type": "application/json", **scripted.headers}
         if scripted.raw is not None:
             reply.send(scripted.status, scripted.raw, head)

@@ -1,6 +1,7 @@
 """What a scripted model does with one request."""
 
 import json
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,6 +22,7 @@ class Scripted:
         used: tools of its own that the provider ran, and how often, reported as each format does.
         usage: whether usage is reported at all.
         pause_s: before the answer begins.
+        until: the answer begins no sooner than this is set; a test sets it once what it waits for has happened.
         piece_pause_s: between the pieces of a stream.
         breaks_after: the connection is cut after so many events of a stream; 0 before anything is sent.
         error_after: a stream says that it failed after so many events.
@@ -38,6 +40,7 @@ class Scripted:
     used: Mapping[str, int] = field(default_factory=dict)
     usage: bool = True
     pause_s: float = 0.0
+    until: threading.Event | None = None
     piece_pause_s: float = 0.0
     breaks_after: int | None = None
     error_after: int | None = None

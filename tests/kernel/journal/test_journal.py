@@ -109,7 +109,7 @@ def test_a_durable_entry_within_a_transaction_is_refused_at_once(journal: Journa
         with pytest.raises(StoreError, match="within a transaction of the same thread"):
             assert later.first
         database.execute("CREATE TABLE mine (x)")
-    assert time.monotonic() - began_s < 5
+    assert time.monotonic() - began_s < 60
     journal.append(note("after"))
     assert texts(journal) == ["later", "after"] and later.first == 2
     assert database.row("SELECT count(*) FROM mine") is not None, "the transaction itself went through"
@@ -117,7 +117,7 @@ def test_a_durable_entry_within_a_transaction_is_refused_at_once(journal: Journa
     with database.transaction():
         other = threading.Thread(target=journal.append, args=(note("other"),))
         other.start()
-    other.join(20)
+    other.join(60)
     assert texts(journal)[-1] == "other"
 
 
@@ -126,7 +126,7 @@ def test_a_full_queue_does_not_stop_who_holds_a_transaction(journal: Journal, da
     with database.transaction():
         for number in range(BACKLOG + 10):
             journal.append(note(str(number)), durable=False)
-    assert time.monotonic() - began_s < 20
+    assert time.monotonic() - began_s < 60
     journal.sync()
     assert len(texts(journal)) == BACKLOG + 10
 

@@ -105,7 +105,7 @@ def test_the_traps_work(trapped: tuple[Path, Path]) -> None:
         ["update-ref", "refs/x", "HEAD"],
         ["cat-file", "-p", "1" * 40],
     ):
-        subprocess.run(["git", *arguments], cwd=root, capture_output=True, timeout=30)
+        subprocess.run(["git", *arguments], cwd=root, capture_output=True, timeout=300)
     seen = {path.name for path in sprung.iterdir()}
     assert {"fsmonitor", "diff-command", "textconv", "hook-reference-transaction", "fetch"} <= seen
     assert seen & {"clean", "process"}

@@ -33,8 +33,9 @@ from overnight.store.database import Database
 
 __all__ = ["Bound", "Grant", "Grants", "Terms", "attenuate"]
 
-# Of the clock on the wall: the library's own 1 ms failed 4 of 2,050 verifications on a busy machine, and 50 ms every second
-# process that was stopped thirty times for 60 ms. Reaching it is a refusal; what a block may hold is bounded below.
+# On the wall's clock, so it also counts while the machine does something else, and reaching it is a refusal. The
+# library's own 1 ms failed 4 of 2,050 verifications on a busy machine, and 50 ms one process of six that was stopped
+# fifteen times for 60 ms. It need not be short: how long a check can take is bounded by the forms below.
 _TIME_LIMIT = timedelta(seconds=10)
 _TOKEN_LIMIT = 16 * 1024
 _BLOCK_LIMIT = 9

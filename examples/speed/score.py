@@ -23,7 +23,7 @@ ARTIFACT_BYTES = 20_000
 LIMIT = 1_000_000
 RANGES = 60
 ROUNDS = 7
-ROUND_S = 1.5  # a slower answer is none
+ROUND_CPU_S, ROUND_S = 2, 10  # a slower answer is none; by the clock only because a process may also do nothing
 SALT = "20261130"
 # Says that it is there, then waits; only what follows is timed. Its output is the answers alone: prints go to stderr.
 CHILD = """
@@ -103,7 +103,7 @@ def timed(ranges, answers):
         env={},
         cwd="/",
         start_new_session=True,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)),  # no notes for the next round
+        preexec_fn=limit,
     )
     killer = threading.Timer(ROUND_S, child.kill)
     killer.start()
@@ -129,6 +129,12 @@ def timed(ranges, answers):
     if not same:
         raise Refused("an answer is wrong")
     return spent_s() - before - started_s
+
+
+def limit():
+    """In the round's process: so much processor time, and no notes for the next round."""
+    resource.setrlimit(resource.RLIMIT_CPU, (ROUND_CPU_S, ROUND_CPU_S))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
 
 
 def spent_s():

@@ -108,6 +108,13 @@ def test_answers_can_be_printed_about(example: Examples) -> None:
     assert speed.score() > 0.01
 
 
+@pytest.mark.slow
+def test_waiting_for_a_busy_machine_is_neither_slow_nor_late(example: Examples) -> None:
+    speed = example("speed")
+    (speed.folder / "primes.py").write_text(f"import time\ntime.sleep(1.8)\n{HONEST}")
+    assert speed.score() < 10
+
+
 def test_ranges_differ_from_seed_to_seed(example: Examples, tmp_path: Path) -> None:
     speed = example("speed")
     draw = 'python -c "import score, random, sys; print(score.draw(random.Random(score.SALT + sys.argv[1])))" '

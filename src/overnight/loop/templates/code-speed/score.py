@@ -17,7 +17,7 @@ import time
 from collections import Counter
 
 ROUNDS = 7
-ROUND_S = 2.0
+ROUND_CPU_S, ROUND_S = 2, 10
 CHILD = """
 import json, os, sys
 answers = os.fdopen(os.dup(1), "w")
@@ -53,7 +53,7 @@ def timed(task, answer):
         env={},
         cwd="/",
         start_new_session=True,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)),  # no notes for the next round
+        preexec_fn=limit,
     )
     killer = threading.Timer(ROUND_S, child.kill)
     killer.start()
@@ -73,6 +73,12 @@ def timed(task, answer):
     if not right:
         sys.exit("refused: an answer is wrong")
     return spent_s() - before - started_s
+
+
+def limit():
+    """In the round's process: so much processor time, and no notes for the next round."""
+    resource.setrlimit(resource.RLIMIT_CPU, (ROUND_CPU_S, ROUND_CPU_S))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
 
 
 def spent_s():

@@ -72,7 +72,7 @@ def paths(tmp_path_factory: pytest.TempPathFactory) -> PathRoot:
     return PathRoot(root)
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_the_short_way_says_what_the_long_way_says(paths: PathRoot, data: st.DataObject) -> None:
     chosen = data.draw(st.lists(st.sampled_from([*ARGUMENTS[1:2], *ARGUMENTS[4:5], *ARGUMENTS]), max_size=4))

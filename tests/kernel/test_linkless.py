@@ -58,7 +58,7 @@ def test_links_and_obstacles_are_told_from_what_is_there_and_what_is_not(
 _PART = st.sampled_from(["docs", "deep", "a.md", "b", "link", "file", "dangling", "loop", "out", "none", "é"])
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.lists(_PART, min_size=1, max_size=6))
 def test_one_call_says_what_looking_folder_by_folder_says(ways: list[Look], parts: list[str]) -> None:
     path = os.fsencode("/".join(parts))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 # A process that was just started may not be in its group yet; it reads an empty configuration and ends by itself.
-_PATIENCE_S = 5.0
+_PATIENCE_S = 30.0
 
 
 def _end(group: str) -> bool:

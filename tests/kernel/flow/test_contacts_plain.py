@@ -59,7 +59,7 @@ WORDS = st.sampled_from(
 )
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=500, deadline=None)
 @given(st.lists(WORDS, max_size=12), st.sampled_from([" ", "  ", "-", "\n", ""]))
 def test_what_is_plain_at_one_look_holds_no_contact(words: list[str], between: str) -> None:
     text = between.join(words)

@@ -75,7 +75,7 @@ PIECES = [
 TEXTS = st.lists(st.sampled_from([*PIECES, ",", " , "]), max_size=40).map("".join)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(TEXTS)
 def test_a_look_says_no_only_where_nothing_is(text: str) -> None:
     look = Glance(text)

@@ -146,7 +146,7 @@ PATHS = st.sampled_from(["docs/x", "docs/a/.env", "src/y", "etc", ".env"])
 STRICTNESS = {"allow": 0, "ask": 1, "deny": 2}
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.lists(RULES, max_size=6), st.lists(RULES, max_size=4), PATHS, st.sampled_from([READ, WRITE]), st.randoms())
 def test_order_never_matters_and_more_layers_and_sub_agents_never_widen(
     outer: list[Rule], inner: list[Rule], path: str, spec: ToolSpec, random: object
@@ -193,7 +193,7 @@ SUSPECTS = [frozenset[str](), frozenset({"path"}), frozenset({"to"}), frozenset(
 LABELS: list[Label] = ["user", "system", "untrusted"]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.lists(SENDING, min_size=1, max_size=4), st.sampled_from(VALUES), st.randoms())
 def test_what_was_ruled_before_never_changes_what_is_ruled(rules: list[Rule], to: Json, chosen: random.Random) -> None:
     calls = [(value, label, suspect) for value in VALUES for label in LABELS for suspect in SUSPECTS]

@@ -1,6 +1,7 @@
 """Fixtures for all tests: a configuration folder of their own, and a git that knows nobody."""
 
 import os
+import signal
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -12,6 +13,10 @@ from hypothesis import HealthCheck, settings
 settings.register_profile("same", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("explore", settings.get_profile("same"), derandomize=False, max_examples=1000)
 settings.load_profile("same")
+
+# A shell starts what it leaves in the background without Ctrl-C, and every process below inherits that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 Write = Callable[[Mapping[str, str]], Path]
 

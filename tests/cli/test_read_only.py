@@ -24,7 +24,7 @@ def read_only(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str
     return subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=300)
 
 
-@pytest.mark.parametrize("killed", [False, True])
+@pytest.mark.parametrize("killed", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_what_is_recorded_can_be_read(write: Callable[..., Path], killed: bool) -> None:
     if shutil.which("bwrap") is None:
         pytest.skip("needs bubblewrap")

@@ -69,7 +69,13 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("case", WRONG)
+# One of each kind; the others run with the slow ones.
+FIRST = {"off by one", "raises", "never answers", "kills its group", "prints a metric", "leaves a process"}
+
+
+@pytest.mark.parametrize(
+    "case", [case if case in FIRST else pytest.param(case, marks=pytest.mark.slow) for case in WRONG]
+)
 def test_no_time_without_right_answers_in_time_from_a_process_alone(example: Examples, case: str) -> None:
     speed = example("speed")
     (speed.folder / "primes.py").write_text(WRONG[case])

@@ -8,7 +8,7 @@ import click
 from overnight.cli.options import as_json, in_workspace, opened, print_json, table
 from overnight.core.clock import format_duration, timestamp
 from overnight.core.errors import UsageError
-from overnight.core.escape import visible
+from overnight.core.escape import brief, visible
 from overnight.loop.record import inspect
 from overnight.loop.record.findings import number, signed
 from overnight.loop.record.summary import summarise
@@ -35,7 +35,7 @@ def status(folder: Path | None, as_json: bool) -> None:
     cells = [
         [
             row["run"],
-            visible(row["arena"], limit=40),
+            brief(row["arena"], 40),
             row["state"],
             str(row["experiments"]),
             str(row["kept"]),
@@ -73,8 +73,8 @@ def log(name: str | None, folder: Path | None, as_json: bool) -> None:
             signed(item.delta),
             format_duration(max(item.seconds, 0.001)),
             item.commit[:10],
-            visible(item.hypothesis, limit=70),
-            visible(item.reason, limit=90),
+            brief(item.hypothesis, 70),
+            brief(item.reason, 120),
         ]
         for item in experiments
     ]
@@ -88,7 +88,7 @@ def log(name: str | None, folder: Path | None, as_json: bool) -> None:
         "hypothesis",
         "why",
     ]
-    click.echo(table(cells, head, frozenset((0, 2, 3, 4))))
+    click.echo(table(cells, head, frozenset((0, 2, 3, 4)), shrink=(6, 7)))
 
 
 @click.command()
@@ -124,7 +124,9 @@ def _render(shown: dict[str, Any]) -> str:
     lines += [f"note         {visible(note)}" for note in shown["detail"].get("notes", ())]
     evidence = shown["evidence"]
     if evidence:
-        lines.append("evidence     " + ", ".join(f"{key} {_short(value)}" for key, value in evidence.items()))
+        lines += ["", "evidence"]
+        told = [[key.replace("_", " "), _short(value)] for key, value in evidence.items() if value is not None]
+        lines += [f"{name:<20} {value}" for name, value in told]
     if shown["measurements"]:
         lines += ["", "measurements"]
         rows = [
@@ -145,8 +147,10 @@ def _render(shown: dict[str, Any]) -> str:
 
 def _said(item: dict[str, Any]) -> str:
     said = (item.get("scorer_error") or item.get("error") or "").strip()
-    return visible(said.splitlines()[-1], limit=80) if said else ""
+    return brief(said.splitlines()[-1], 80) if said else ""
 
 
 def _short(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else visible(str(value), limit=80)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:.4g}" if isinstance(value, float) else visible(str(value))

@@ -8,7 +8,7 @@ import click
 
 from overnight.cli.options import as_json, in_workspace, opened, print_json, table
 from overnight.core.clock import format_duration, timestamp
-from overnight.core.escape import visible
+from overnight.core.escape import brief
 
 
 @click.group()
@@ -32,7 +32,7 @@ def list_(limit: int, folder: Path | None, as_json: bool) -> None:
         [
             item.trace_id[:12],
             timestamp(item.started_us / 1e6)[:19].replace("T", " "),
-            visible(item.name, limit=40),
+            brief(item.name, 40),
             format_duration(max(item.seconds, 0.001)),
             str(item.spans),
             str(item.errors or "–"),

@@ -8,7 +8,7 @@ import click
 
 from overnight.cli.options import as_json, in_workspace, opened, print_json, table
 from overnight.core.clock import parse_duration_s
-from overnight.core.escape import visible
+from overnight.core.escape import brief
 
 
 @click.command()
@@ -34,7 +34,7 @@ def usage(by: str, since: str | None, folder: Path | None, as_json: bool) -> Non
         return
     rows = [
         [
-            visible(line.name, limit=60) or "–",
+            brief(line.name, 60) or "–",
             str(line.calls),
             str(line.failed or "–"),
             str(line.input_tokens),

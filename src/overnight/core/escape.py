@@ -40,6 +40,12 @@ def visible(text: str, *, lines: bool = False, limit: int = 0) -> str:
     return f"{text}… (+{cut} characters)" if cut else text
 
 
+def brief(text: str, characters: int) -> str:
+    """`text` on one line, made visible, at most so many characters, the last of them `…` where something was cut."""
+    shown = visible(" ".join(text.split()))
+    return shown if len(shown) <= characters else shown[: characters - 1].rstrip() + "…"
+
+
 def _line(text: str) -> str:
     if text.isprintable() and _BLANK.search(text) is None:
         return text

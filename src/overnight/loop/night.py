@@ -320,7 +320,7 @@ class Night:
         """Record the end of the run."""
         self.catch_up()
         summary = {"stopped": why, "final": final.encoded()}
-        self.history.commit_final(self.run, self.champion, summary)
+        self.history.commit_final(self.run, self.champion, summary, self.judge.mode, spent_s)
         if self.history.behind:
             summary["behind"] = self.history.behind
         self.record.set_state(self.run, "finished", spent_s=spent_s, mode=self.judge.mode, summary=summary)

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from overnight.core.errors import GitError
 from overnight.core.escape import visible
-from overnight.loop.record.experiment import Experiment, Finding, Measurement, RunInfo
+from overnight.loop.record.experiment import Experiment, Finding, Measurement, Mode, RunInfo
 from overnight.loop.record.record import (
     Record,
     decode_experiment,
@@ -27,6 +27,7 @@ from overnight.store.git.repository import Entry, Mode, RefChange, Repository
 
 _MARK = "Overnight-Record: "
 _SUBJECT_CHARACTERS = 72
+_AT_THE_END = ("final", "holdout")
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,7 @@ class Told:
     measurements: tuple[Measurement, ...]
     finding: Finding | None
     run: Mapping[str, Any]
+    spent_s: float
 
 
 def branch(run: str) -> str:
@@ -90,7 +92,7 @@ class History:
             The experiment with its commit.
         """
         tree = self.repository.graft(base, experiment.tree)
-        message = _message(experiment, measurements, finding, run)
+        message = _message(experiment, measurements, finding, run, spent_s)
         commit = self.repository.write_commit(tree, parents, message, at_s=experiment.at)
         here = RefChange(reference(experiment.run, experiment.n), commit, None)
         if advance:
@@ -101,12 +103,19 @@ class History:
         self.record.close(done, finding, spent_s)
         return done
 
-    def commit_final(self, run: str, champion: Experiment | None, summary: Mapping[str, Any]) -> None:
-        """Note the end of a run as `refs/overnight/<run>/final`, a commit on the champion that changes nothing."""
+    def commit_final(
+        self, run: str, champion: Experiment | None, summary: Mapping[str, Any], mode: Mode, spent_s: float
+    ) -> None:
+        """Note the end of a run as `refs/overnight/<run>/final`, a commit on the champion that changes nothing.
+
+        Its message has the measurements that the claim rests on, which are made after the experiments' own commits.
+        """
         if champion is None:
             return
         tree = self.repository.read_commit(champion.commit).tree
-        record = json.dumps({"summary": summary}, allow_nan=False)
+        measured = [encode_measurement(item) for item in self.record.measurements(run) if item.role in _AT_THE_END]
+        told = {"summary": summary, "mode": mode, "spent_s": round(spent_s, 3), "measurements": measured}
+        record = json.dumps(told, allow_nan=False)
         message = f"final: what {run} found\n\nOvernight-Run: {run}\n{_MARK}{record}\n"
         commit = self.repository.write_commit(tree, [champion.commit], message, at_s=now())
         here = RefChange(f"refs/overnight/{run}/final", commit, "any")
@@ -162,12 +171,18 @@ class History:
                 self._recreate(run, told)
                 runs.add(run)
             if told.experiment.n not in known:
-                self.record.close(told.experiment, told.finding, 0.0, told.measurements)
+                spent_s = max(told.spent_s, self.record.run(run).spent_s)
+                self.record.close(told.experiment, told.finding, spent_s, told.measurements)
                 added += 1
         if added and (final := self.repository.resolve(f"refs/overnight/{run}/final")) is not None:
-            info, summary = self.record.run(run), _told(self.repository, final)["summary"]
-            self.record.set_state(run, "finished", spent_s=info.spent_s, summary=summary)
+            self._finished(run, _told(self.repository, final))
         return added
+
+    def _finished(self, run: str, told: Mapping[str, Any]) -> None:
+        info = self.record.run(run)
+        self.record.add_measurements(run, [decode_measurement(item) for item in told.get("measurements", ())])
+        spent_s, mode = float(told.get("spent_s", info.spent_s)), told.get("mode")
+        self.record.set_state(run, "finished", spent_s=spent_s, mode=mode, summary=told["summary"])
 
     def restore(self, info: RunInfo, blobs: Blobs) -> int:
         """Bring back refs that the database knows and git lacks, from blobs where the commits are gone; how many."""
@@ -185,7 +200,7 @@ class History:
             changes.append(RefChange(branch(info.run), kept[-1].commit, None))
         self.repository.update_refs(changes)
         if kept and (info.summary or {}).get("final") and f"refs/overnight/{info.run}/final" not in present:
-            self.commit_final(info.run, kept[-1], info.summary or {})
+            self.commit_final(info.run, kept[-1], info.summary or {}, info.mode, info.spent_s)
             return len(changes) + 1
         return len(changes)
 
@@ -217,7 +232,11 @@ class History:
             finding = next((finding for _, finding in told if finding.n == item.n), None)
             anew = replace(item, parent=parent, tree=self.repository.write_tree(files))
             message = _message(
-                anew, self.record.measurements(info.run, item.n), finding, info.settings if item.n == 0 else None
+                anew,
+                [one for one in self.record.measurements(info.run, item.n) if one.role not in _AT_THE_END],
+                finding,
+                info.settings if item.n == 0 else None,
+                info.spent_s,
             )
             tree = self.repository.graft(parent, anew.tree)
             commit = self.repository.write_commit(tree, [parent] if parent else [], message, at_s=item.at)
@@ -246,6 +265,7 @@ def read(repository: Repository, commit_id: str) -> Told:
         tuple(decode_measurement(item) for item in data["measurements"]),
         Finding(**data["finding"]) if data.get("finding") else None,
         data.get("run") or {},
+        float(data.get("spent_s", 0.0)),
     )
 
 
@@ -258,7 +278,11 @@ def _told(repository: Repository, commit_id: str) -> dict[str, Any]:
 
 
 def _message(
-    experiment: Experiment, measurements: Sequence[Measurement], finding: Finding | None, run: Mapping[str, Any] | None
+    experiment: Experiment,
+    measurements: Sequence[Measurement],
+    finding: Finding | None,
+    run: Mapping[str, Any] | None,
+    spent_s: float,
 ) -> str:
     subject = visible(f"{experiment.status} {experiment.n}: {experiment.hypothesis or experiment.reason}")
     if len(subject) > _SUBJECT_CHARACTERS:
@@ -269,6 +293,7 @@ def _message(
         "measurements": [encode_measurement(item) for item in measurements],
         "finding": vars(finding) if finding else None,
         "run": run,
+        "spent_s": round(spent_s, 3),
     }
     # ASCII keeps the line whole whatever the hypothesis holds: no character of it can end the line.
     record = json.dumps({name: value for name, value in told.items() if value is not None}, allow_nan=False)

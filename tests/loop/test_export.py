@@ -9,6 +9,7 @@ import pytest
 
 from overnight.core.errors import UsageError
 from overnight.loop.record.export import export, import_file
+from overnight.loop.report.write import write_report
 from overnight.workspace import night
 
 TSV = (
@@ -57,6 +58,12 @@ def test_an_imported_log_is_a_readable_run(arena: Callable[..., Path], spend: An
     assert [item.status for item in items] == ["baseline", "keep", "discard", "crash"]
     assert items[1].delta == pytest.approx(0.0047) and items[3].metric is None
     assert record.run(run).state == "imported"
+    report = write_report(record, tmp_path, tmp_path, run)
+    assert (report["seconds"], report["mode"], report["gain"]) == (None, None, None)
+    page = Path(report["path"]).read_text()
+    assert "Nothing here was measured by Overnight" in page and "git merge" not in page
+    for claimed in ("side by side", "measured afresh yet", "Read the diff"):
+        assert claimed not in page
     with pytest.raises(UsageError, match="already"):
         import_file(record, path, "mar5", None)
 

@@ -163,7 +163,8 @@ def _end(result: dict[str, Any], as_json: bool) -> None:
 
 def render(result: dict[str, Any]) -> str:
     """The report object for people."""
-    gain = "not measured yet"
+    imported = result["state"] == "imported"
+    gain = "not measured: an imported log says what it says" if imported else "not measured yet"
     if result["gain"] is not None:
         gain = signed(result["gain"])
         if result["gain_pairs"] and result["gain_low"] == result["gain_high"]:
@@ -177,10 +178,13 @@ def render(result: dict[str, Any]) -> str:
         f"gain         {gain}",
         f"experiments  {result['experiments']}: {result['kept']} kept, {result['discarded']} discarded, "
         f"{result['crashed']} crashed, {result['timeouts']} timed out, {result['rejected']} rejected",
-        f"time         {format_duration(max(result['seconds'], 0.001))}",
-        f"integrity    {result['integrity']}, sandbox {result['sandbox']}, {result['mode']} metric",
-        f"branch       {result['branch'] or '– (imported)'}",
     ]
+    if not imported:
+        lines += [
+            f"time         {format_duration(max(result['seconds'], 0.001))}",
+            f"integrity    {result['integrity']}, sandbox {result['sandbox']}, {result['mode']} metric",
+            f"branch       {result['branch']}",
+        ]
     if result["holdout"]:
         held = result["holdout"]
         lines.insert(3, f"holdout      {number(held['baseline'])} → {number(held['champion'])}")

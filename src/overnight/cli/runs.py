@@ -71,7 +71,7 @@ def log(name: str | None, folder: Path | None, as_json: bool) -> None:
             item.status,
             number(item.metric),
             signed(item.delta),
-            format_duration(max(item.seconds, 0.001)),
+            _took(item.seconds),
             item.commit[:10],
             brief(item.hypothesis, 70),
             brief(item.reason, 120),
@@ -112,6 +112,11 @@ def show(name: str, n: int | None, folder: Path | None, as_json: bool) -> None:
     click.echo(_render(shown))
 
 
+def _took(seconds: float) -> str:
+    """An imported log does not say."""
+    return format_duration(max(seconds, 0.001)) if seconds else "–"
+
+
 def _render(shown: dict[str, Any]) -> str:
     lines = [
         f"experiment   {shown['n']} of {shown['run']}, by {visible(shown['author'])}",
@@ -119,7 +124,7 @@ def _render(shown: dict[str, Any]) -> str:
         f"hypothesis   {visible(shown['hypothesis'])}",
         f"metric       {number(shown['metric'])}   gain {signed(shown['delta'])}",
         f"commit       {shown['commit']}",
-        f"ended        {timestamp(shown['at'])}, took {format_duration(max(shown['seconds'], 0.001))}",
+        f"ended        {timestamp(shown['at'])}, took {_took(shown['seconds'])}",
     ]
     lines += [f"note         {visible(note)}" for note in shown["detail"].get("notes", ())]
     evidence = shown["evidence"]

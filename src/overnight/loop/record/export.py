@@ -107,7 +107,7 @@ def import_file(record: Record, path: Path, run: str | None, direction: Directio
         record.create(name, path.name, settings, "", state="imported")
         for item in _judged(rows, settings["arena"]["direction"]):
             record.close(item, None, 0.0)
-        record.set_state(name, "imported", spent_s=0.0, mode="noise", summary={"stopped": f"imported from {path.name}"})
+        record.set_state(name, "imported", spent_s=0.0, mode="noise", summary={"stopped": f"from {path.name}"})
     return name
 
 

@@ -14,7 +14,8 @@ def summarise(info: RunInfo, experiments: Sequence[Experiment], path: Path | Non
 
     `gain`, `gain_low` and `gain_high` are improvements, positive is better whatever the direction, measured afresh at
     the end on seeds that nobody used; null until then. `best` is the champion's metric: from those final measurements
-    where there are some, else from the ones that got it kept, which flatter it.
+    where there are some, else from the ones that got it kept, which flatter it. Of an imported run, `mode` and `seconds`
+    are null: its log does not say.
     """
     settings = info.settings
     arena: Mapping[str, Any] = settings.get("arena", {})
@@ -25,6 +26,7 @@ def summarise(info: RunInfo, experiments: Sequence[Experiment], path: Path | Non
     summary = info.summary or {}
     final: Mapping[str, Any] = summary.get("final") or {}
     claim: Mapping[str, Any] = final.get("claim") or {}
+    imported = info.state == "imported"
     unchanged = info.state == "finished" and champion is not None and champion.n == 0
     ended = sum(counts.values())
     return {
@@ -47,13 +49,13 @@ def summarise(info: RunInfo, experiments: Sequence[Experiment], path: Path | Non
         "rejected": counts.get("rejected", 0),
         "best_n": champion.n if champion else None,
         "commit": champion.commit if champion else None,
-        "branch": None if info.state == "imported" else branch(info.run).removeprefix("refs/heads/"),
+        "branch": None if imported else branch(info.run).removeprefix("refs/heads/"),
         "branch_behind": summary.get("behind"),
-        "mode": info.mode,
+        "mode": None if imported else info.mode,
         "integrity": settings.get("integrity"),
         "sandbox": settings.get("sandbox"),
         "holdout": final.get("holdout"),
         "stopped": summary.get("stopped"),
-        "seconds": round(info.spent_s, 3),
+        "seconds": None if imported else round(info.spent_s, 3),
         "path": str(path) if path else None,
     }

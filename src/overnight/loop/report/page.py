@@ -1,5 +1,6 @@
 """The report of a run as one self-contained HTML file. Everything quoted is escaped; nothing is loaded or executed."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -117,7 +118,7 @@ def _facts(result: Mapping[str, Any]) -> str:
         (signed(result["gain"]) if result["gain"] is not None else "–", "gain, measured afresh"),
         (f"{result['kept']} of {result['experiments']}", "experiments kept"),
         (str(failed), "crashed, timed out or rejected"),
-        (format_duration(max(result["seconds"], 0.001)), "wall clock"),
+        ("–" if result["seconds"] is None else format_duration(max(result["seconds"], 0.001)), "wall clock"),
         (str(result["integrity"]), "integrity of the evaluator"),
         (str(result["sandbox"]), "isolation"),
     ]
@@ -129,7 +130,9 @@ def _facts(result: Mapping[str, Any]) -> str:
 
 
 def _list(lines: Sequence[str], kind: str) -> str:
-    return f"<{kind}>" + "".join(f"<li>{html(line)}</li>" for line in lines) + f"</{kind}>" if lines else ""
+    """Lines as a list; what stands between backticks as code, once it is harmless."""
+    items = (re.sub(r"`([^`]+)`", r"<code>\1</code>", html(line)) for line in lines)
+    return f"<{kind}>" + "".join(f"<li>{item}</li>" for item in items) + f"</{kind}>" if lines else ""
 
 
 def _diff(diff: str) -> str:
@@ -165,6 +168,8 @@ def _table(experiments: Sequence[Experiment]) -> str:
 
 
 def _method(result: Mapping[str, Any], experiments: Sequence[Experiment]) -> list[str]:
+    if result["state"] == "imported":
+        return [f"Nothing here was measured by Overnight: every line is as the log said it ({result['stopped']})."]
     base = next((item for item in experiments if item.n == 0), None)
     lines = [f"Baseline: {base.reason}."] if base else []
     if result["mode"] == "deterministic":

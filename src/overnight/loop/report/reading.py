@@ -18,6 +18,8 @@ def before_merging(
         stat: files, lines added and lines removed, champion against baseline.
     """
     said: list[str] = []
+    if result["state"] == "imported":
+        return ["This is another tool's log: whether its gains are real, nobody measured here."]
     kept = [item for item in experiments if item.status == "keep"]
     if not kept:
         return ["Nothing was kept: there is nothing to merge."]
@@ -36,7 +38,8 @@ def before_merging(
     said += _holdout(result)
     files, added, removed = stat
     said.append(
-        f"Read the diff itself: {files} file(s), {added} line(s) added, {removed} removed. Does it do what you meant?"
+        f"Read the diff itself: {_many(files, 'file')}, {_many(added, 'line')} added, {removed} removed. "
+        "Does it do what you meant?"
     )
     slim = [item for item in kept if _slim(item)]
     if slim:
@@ -56,6 +59,10 @@ def before_merging(
             f"{failed} of {result['experiments']} experiments could not be judged; see why before a next night."
         )
     return said
+
+
+def _many(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _gain(result: Mapping[str, Any]) -> list[str]:

@@ -1,17 +1,37 @@
 """The page of a run: self-contained, escaped, and frank."""
 
+import html
+import os
+import re
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import pytest
+
 from overnight.loop.report.write import write_report
 
+PROGRAM = """---
+metric: score
+direction: maximize
+evaluate: python evaluate.py
+editable: [art.py]
+budget: 2s
+{more}---
+Make the score as large as you can.
+"""
+WHO = {f"GIT_{who}_{what}": "me@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
 HOSTILE = (
     "import os\nopen(os.environ['OVERNIGHT_HYPOTHESIS'], 'w')"
     ".write('<script>alert(1)</script> \\u202egnp.exe \\x1b]0;title\\x07 & <img src=x>')\n"
     "open('art.py', 'a').write('\\nX = 6.0  # <script>alert(2)</script>\\n')"
 )
+
+
+def git(folder: Path, *arguments: str) -> None:
+    subprocess.run(["git", *arguments], cwd=folder, check=True, env={**os.environ, **WHO}, capture_output=True)
 
 
 def test_the_page_escapes_everything_and_loads_nothing(arena: Callable[..., Path], spend: Any, authored: Any) -> None:
@@ -37,7 +57,28 @@ def test_the_chart_is_well_formed_and_has_every_experiment(arena: Callable[..., 
 def test_a_person_is_told_what_to_read_before_merging(arena: Callable[..., Path], spend: Any) -> None:
     result = spend(arena(), 6)
     text = Path(result.report["path"]).read_text()
-    assert "shared a process" in text and "There is no holdout" in text and "git merge overnight/night" in text
+    assert "shared a process" in text and "There is no holdout" in text
+
+
+@pytest.mark.parametrize("stands", ["committed", "changed", "without git"])
+def test_the_command_on_the_page_brings_the_champion_into_the_folder(
+    arena: Callable[..., Path], spend: Any, authored: Any, stands: str
+) -> None:
+    script = "import os\nopen('art.py', 'w').write('X = 7.0\\nY = 4.0\\n')\nopen('a b.txt', 'w').write('new')\nos.remove('old.txt')"
+    more = "editable: [art.py, '*.txt']\n"
+    folder = arena({"old.txt": "old"}, program=PROGRAM.replace("editable: [art.py]\n", more))
+    if stands != "without git":
+        git(folder, "init", "--quiet", ".")
+        git(folder, "add", ".")
+        git(folder, "commit", "--quiet", "-m", "mine")
+    if stands == "changed":
+        (folder / "art.py").write_text("X = 2.0\nY = 2.0\n")
+    result = spend(folder, 1, **authored(script))
+    assert result.report["kept"] == 1
+    command = html.unescape(re.findall("<code>(git .*?)</code>", Path(result.report["path"]).read_text())[0])
+    subprocess.run(command, shell=True, cwd=folder, check=True, env={**os.environ, **WHO}, capture_output=True)
+    assert (folder / "art.py").read_text() == "X = 7.0\nY = 4.0\n"
+    assert (folder / "a b.txt").read_text() == "new" and not (folder / "old.txt").exists()
 
 
 def test_a_holdout_that_got_worse_is_said(arena: Callable[..., Path], spend: Any) -> None:

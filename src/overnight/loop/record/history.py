@@ -14,7 +14,8 @@ from typing import Any, cast
 
 from overnight.core.errors import GitError
 from overnight.core.escape import visible
-from overnight.loop.record.experiment import Experiment, Finding, Measurement, Mode, RunInfo
+from overnight.loop.record.experiment import Experiment, Finding, Measurement, RunInfo
+from overnight.loop.record.experiment import Mode as JudgeMode
 from overnight.loop.record.record import (
     Record,
     decode_experiment,
@@ -104,7 +105,7 @@ class History:
         return done
 
     def commit_final(
-        self, run: str, champion: Experiment | None, summary: Mapping[str, Any], mode: Mode, spent_s: float
+        self, run: str, champion: Experiment | None, summary: Mapping[str, Any], mode: JudgeMode, spent_s: float
     ) -> None:
         """Note the end of a run as `refs/overnight/<run>/final`, a commit on the champion that changes nothing.
 

@@ -14,8 +14,8 @@ def summarise(info: RunInfo, experiments: Sequence[Experiment], path: Path | Non
 
     `gain`, `gain_low` and `gain_high` are improvements, positive is better whatever the direction, measured afresh at
     the end on seeds that nobody used; null until then. `best` is the champion's metric: from those final measurements
-    where there are some, else from the ones that got it kept, which flatter it. Of an imported run, `mode` and `seconds`
-    are null: its log does not say.
+    where there are some, else from the ones that got it kept, which flatter it. Of an imported run,
+    `mode` and `seconds` are null: its log does not say.
     """
     settings = info.settings
     arena: Mapping[str, Any] = settings.get("arena", {})

@@ -41,6 +41,7 @@ def page(
     reading: Sequence[str],
     chart: str,
     diff: str,
+    taking_over: tuple[str, str, str] | None,
 ) -> str:
     """The whole page.
 
@@ -51,6 +52,7 @@ def page(
         reading: what to read before merging.
         chart: SVG.
         diff: champion against baseline, unified.
+        taking_over: how a person takes the champion over: text, command, text; None if there is nothing to.
     """
     title = f"{result['arena']} · {result['run']}"
     return "\n".join(
@@ -68,7 +70,7 @@ def page(
             chart,
             "<h2>What a person should read before merging</h2>",
             f'<div class="read">{_list(reading, "ol")}</div>',
-            _merge(result),
+            _merge(taking_over),
             "<h2>What was learnt</h2>",
             _list([f"{item.text}" for item in findings], "ul") or "<p class=dim>Nothing was recorded.</p>",
             "<h2>Champion against baseline</h2>",
@@ -84,11 +86,11 @@ def page(
     )
 
 
-def _merge(result: Mapping[str, Any]) -> str:
-    if not result["branch"] or not result["kept"]:
+def _merge(taking_over: tuple[str, str, str] | None) -> str:
+    if taking_over is None:
         return ""
-    command = f"<code>git merge {html(result['branch'])}</code>"
-    return f"<p>Merge it with {command}; every commit on that branch is a keep.</p>"
+    before, command, after = map(html, taking_over)
+    return f"<p>{before} <code>{command}</code>{after}</p>"
 
 
 def _verdict(result: Mapping[str, Any]) -> str:

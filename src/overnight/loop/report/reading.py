@@ -1,5 +1,6 @@
 """What a person should read before merging: speeding up is not skipping thinking."""
 
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -59,6 +60,27 @@ def before_merging(
             f"{failed} of {result['experiments']} experiments could not be judged; see why before a next night."
         )
     return said
+
+
+def how_to_take_over(source: str, changed: Sequence[str], gone: Sequence[str], committed: bool) -> tuple[str, str, str]:
+    """How a person brings the champion into the folder: what to say before the command, the command, and after it.
+
+    Args:
+        source: branch, or commit where the branch is not at the champion.
+        changed: files of the champion that the baseline has not, or not so.
+        gone: files that the champion lacks.
+        committed: the run began from what was committed; otherwise git would refuse to merge into the folder.
+    """
+    if committed:
+        return "Merge it with", f"git merge {source}", "; every commit on that branch is a keep."
+    steps = [f"git restore --source={source} -- {shlex.join(changed)}"] if changed else []
+    steps += [f"rm -- {shlex.join(gone)}"] if gone else []
+    return (
+        "The run began from files that were not committed, into which git would not merge. In the arena's folder, take "
+        "over what was kept with",
+        " && ".join(steps),
+        ", which replaces those files as they stand now.",
+    )
 
 
 def _many(number: int, noun: str) -> str:

@@ -1,16 +1,18 @@
 """Writing a run's page and chart where they can be found again."""
 
 import errno
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from overnight.core.errors import ArenaError, OvernightError, StoreError
 from overnight.loop.place import find_folder
+from overnight.loop.record.experiment import Experiment, RunInfo
 from overnight.loop.record.record import Record
 from overnight.loop.record.summary import summarise
 from overnight.loop.report.chart import svg
 from overnight.loop.report.page import page
-from overnight.loop.report.reading import before_merging
+from overnight.loop.report.reading import before_merging, how_to_take_over
 from overnight.store.git.repository import Repository
 
 
@@ -32,10 +34,10 @@ def write_report(record: Record, workspace: Path, state: Path, run: str | None =
     result["checks"] = list(arena.get("checks", ()))
     final = (info.summary or {}).get("final")
     chart = svg(experiments, str(result["metric"]), result["direction"] or "minimize", final)
-    diff, stat = _change(workspace, info.arena, experiments, result)
+    change = _change(workspace, info, experiments, result)
     findings = [item for _, item in record.findings(info.run)]
-    reading = before_merging(result, experiments, stat)
-    text = page(result, experiments, findings, reading, chart, diff)
+    reading = before_merging(result, experiments, change.stat)
+    text = page(result, experiments, findings, reading, chart, change.diff, change.taking_over)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         path.write_text(text, "utf-8")
@@ -48,15 +50,28 @@ def write_report(record: Record, workspace: Path, state: Path, run: str | None =
     return result
 
 
-def _change(
-    workspace: Path, arena: str, experiments: list[Any], result: dict[str, Any]
-) -> tuple[str, tuple[int, int, int]]:
+@dataclass(frozen=True)
+class _Change:
+    """Champion against baseline: the diff, its size, and how a person takes it over (text, command, text)."""
+
+    diff: str = ""
+    stat: tuple[int, int, int] = (0, 0, 0)
+    taking_over: tuple[str, str, str] | None = None
+
+
+def _change(workspace: Path, info: RunInfo, experiments: list[Experiment], result: dict[str, Any]) -> _Change:
     trees = {item.n: item.tree for item in experiments}
     if result["state"] == "imported" or result["best_n"] in (None, 0) or 0 not in trees:
-        return "", (0, 0, 0)
+        return _Change()
     try:
-        with Repository.open(find_folder(workspace, arena), create=False) as repository:
+        with Repository.open(find_folder(workspace, info.arena), create=False) as repository:
             before, after = trees[0], trees[result["best_n"]]
-            return repository.diff(before, after), repository.diff_stat(before, after)
+            started = info.settings.get("base_commit")
+            committed = bool(started) and repository.arena_tree(str(started)) == before
+            source = result["commit"][:12] if result["branch_behind"] else result["branch"]
+            old, new = repository.read_files(before), repository.read_files(after)
+            changed = sorted(path for path in new if new[path] != old.get(path))
+            taking_over = how_to_take_over(source, changed, sorted(set(old) - set(new)), committed)
+            return _Change(repository.diff(before, after), repository.diff_stat(before, after), taking_over)
     except (ArenaError, OvernightError) as problem:
-        return f"(the diff cannot be shown: {problem.message})", (0, 0, 0)
+        return _Change(f"(the diff cannot be shown: {problem.message})")

@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from overnight.core.errors import OvernightError
+from overnight.core.ids import new_id
 from overnight.kernel.approval import inbox
 from overnight.kernel.approval.approver import Approver
-from overnight.kernel.approval.inbox import Inbox
+from overnight.kernel.approval.inbox import Inbox, Item
+from overnight.kernel.approval.item import ballot
 from overnight.kernel.canonical import Json
 from overnight.kernel.journal import verify as journal_verify
 from overnight.kernel.journal.head import Head, OutsideHead
@@ -54,6 +56,33 @@ def show_one_approve_another(house: House) -> None:
     house.database.execute("UPDATE inbox_items SET request = replace(request, 'eve@', 'bob@')")
     house.inbox.approve(item.id, Approver().create("ada"))
     house.inbox.use(item.id, HARMFUL)
+
+
+def put_another_question_under_a_known_id(house: House) -> None:
+    seen = house.inbox.add("approval", "mail bob", HARMLESS)
+    other = house.inbox.add("approval", "mail eve", HARMFUL)
+    house.database.execute("DELETE FROM inbox_items WHERE id = ?", (seen.id,))
+    house.database.execute("UPDATE inbox_items SET id = ? WHERE id = ?", (seen.id, other.id))
+    house.inbox.approve(seen.id, Approver().create("ada"))
+    house.inbox.use(seen.id, HARMFUL)
+
+
+def give_a_question_a_friendly_title(house: House) -> None:
+    item = house.inbox.add("approval", "mail eve", HARMFUL)
+    house.database.execute("UPDATE inbox_items SET title = 'mail bob'")
+    house.inbox.approve(item.id, Approver().create("ada"))
+
+
+def use_a_yes_again_after_beginning_the_journal_anew(house: House) -> None:
+    item = house.inbox.add("approval", "mail bob", HARMLESS)
+    house.inbox.approve(item.id, Approver().create("ada"))
+    house.inbox.use(item.id, HARMLESS)
+    house.journal.close()
+    house.database.execute("DELETE FROM journal_entries")
+    house.database.execute("DELETE FROM journal_heads")
+    house.database.execute("UPDATE inbox_items SET used_at = NULL")
+    house.journal = Journal.open(house.database)
+    Inbox(house.database, Approver(), house.journal).use(item.id, HARMLESS)
 
 
 def approve_oneself_in_the_database(house: House) -> None:
@@ -132,9 +161,19 @@ def patched(module: Any, name: str, value: object) -> Off:
     return lambda monkeypatch: monkeypatch.setattr(module, name, value)
 
 
+def any_id(item: Item) -> str:
+    return item.id or new_id("ask")
+
+
 TRICKS: list[tuple[Callable[[House], None], list[Off]]] = [
     (approve_one_run_another, [patched(inbox, "content_hash", lambda value: "same")]),
-    (show_one_approve_another, [patched(inbox, "content_hash", lambda value: "same")]),
+    (
+        show_one_approve_another,
+        [patched(inbox, "content_hash", lambda value: "same"), patched(inbox, "identity", any_id)],
+    ),
+    (put_another_question_under_a_known_id, [patched(inbox, "identity", any_id)]),
+    (give_a_question_a_friendly_title, [patched(inbox, "identity", any_id)]),
+    (use_a_yes_again_after_beginning_the_journal_anew, [patched(inbox, "ballot", lambda _, *said: ballot("", *said))]),
     (approve_oneself_in_the_database, [patched(inbox, "signed_by", lambda *_: True)]),
     (use_a_yes_twice, [patched(Journal, "of_action", lambda *_: [])]),
     (

@@ -1,19 +1,20 @@
 """The inbox: the one queue of things that wait for a person.
 
-An item names what it asks for by a hash, its *binding*; a vote is an approver's signature over item, binding and
-verdict. So a yes means exactly what was shown, writing to the database approves nothing, and it is good for one use.
+An item names what it asks for by a hash, its *binding*; its id is made of all that is shown of it, and a vote is an
+approver's signature over journal, id, binding and verdict. So a yes means exactly what was shown under that id, writing
+to the database approves nothing, and it is good for one use.
 Kinds are added by whoever needs them; the rules here are the same for all.
 """
 
 import threading
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Literal
 
 from overnight.core.errors import NotFound, Refused, UsageError
-from overnight.core.ids import new_id
 from overnight.kernel.approval.approver import Approver, Credential, KnownApprover
-from overnight.kernel.approval.item import COLUMNS, Item, Kind, State, Vote, ballot, from_row
+from overnight.kernel.approval.item import COLUMNS, Item, Kind, State, Vote, ballot, from_row, identity
 from overnight.kernel.canonical import Json, canonical_json, content_hash
 from overnight.kernel.journal.journal import Draft, Journal
 from overnight.kernel.keys import signed_by
@@ -74,9 +75,10 @@ class Inbox:
         now = time.time()
         request = canonical_json({"bound": bound, "context": context or {}}).decode()
         item = Item(
-            new_id("ask"), kind, binding, title, bound, context or {}, session, tenant, agent, needed, now,
+            "", kind, binding, title, bound, context or {}, session, tenant, agent, needed, now,
             None if expires_s is None else now + expires_s, None,
         )  # fmt: skip
+        item = replace(item, id=identity(item))
         with self._database.transaction():
             row = self._database.row(
                 f"SELECT {COLUMNS} FROM inbox_items WHERE binding = ? AND kind = ? AND session = ? AND needed >= ?"
@@ -193,6 +195,8 @@ class Inbox:
                 raise Refused(
                     f"what would run is not what {item.id} asked for", reason="approval_mismatch", hint="ask again"
                 )
+            if identity(item) != item.id:
+                raise Refused(f"{item.id} was changed after it was asked", reason="approval_tampered", hint="ask again")
             state = self._state(item)
             # The journal remembers a use even when somebody resets the column.
             used = any("used" in entry.body for entry in self._journal.of_action(item.id))
@@ -208,10 +212,10 @@ class Inbox:
         known = self._approver.known()
         if credential.id not in known:
             raise Refused(f"{credential.name!r} is no approver here", reason="unknown_approver")
-        if content_hash(item.bound) != item.binding:
+        if verdict == "approve" and (content_hash(item.bound) != item.binding or identity(item) != item.id):
             raise Refused(f"{item.id} was changed after it was asked", reason="approval_tampered", hint="deny it")
         at = time.time()
-        signature = credential.key.sign(ballot(item, verdict, why, at))
+        signature = credential.key.sign(ballot(self._journal.id, item, verdict, why, at))
         with self._database.transaction():
             state = self._state(item)
             if state != "pending":
@@ -258,7 +262,9 @@ class Inbox:
                 signature = bytes.fromhex(row["signature"])
             except ValueError:
                 continue
-            if signed_by(approver.public, ballot(item, row["verdict"], row["why"], row["at"]), signature):
+            if signed_by(
+                approver.public, ballot(self._journal.id, item, row["verdict"], row["why"], row["at"]), signature
+            ):
                 found.append(Vote(row["approver"], approver.name, row["verdict"], row["why"], row["at"]))
         return found
 

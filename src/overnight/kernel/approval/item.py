@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal, cast
 
 from overnight.core.escape import visible
-from overnight.kernel.canonical import Json, canonical_json
+from overnight.kernel.canonical import Json, canonical_json, content_hash
 
 Kind = Literal["approval", "trust", "result", "wiki", "skill", "stopped"]
 State = Literal["pending", "approved", "denied", "expired", "used"]
@@ -32,7 +32,7 @@ class Item:
     """One thing that waits, or waited, for a person.
 
     Attributes:
-        id: unique, sorts by time.
+        id: unique, sorts by time; ends with digits of the hash of everything below but `used_at` (see `identity`).
         kind: what is asked for.
         binding: SHA-256 of the canonical JSON of `bound`; what a yes is good for.
         title: one line; may hold untrusted text.
@@ -85,6 +85,8 @@ class Item:
             revealed: what placeholders in it stand for, shown in brackets in their place; see `Vaults.reveal`.
         """
         lines = [f"{visible(self.id)}  {self.kind}: {visible(self.title, limit=300)}"]
+        if identity(self) != self.id:
+            lines.append("  CHANGED after it was asked, so nobody can approve it; deny it")
         for part in (self.bound, self.context):
             for key, value in part.items():
                 if key not in (VALUES, CALL, SEAL):
@@ -109,9 +111,22 @@ class Vote:
     at: float
 
 
-def ballot(item: Item, verdict: str, why: str, at: float) -> bytes:
-    """What an approver signs."""
-    return canonical_json(["overnight vote 1", item.id, item.binding, item.needed, verdict, why, at])
+def identity(item: Item) -> str:
+    """The id that an item with this content has.
+
+    A person reads a question under its id and says yes to that id, so an id must not come to stand before another
+    question. 80 bits: an attacker who writes the database would have to find a second content for a given id.
+    """
+    shown: Json = [
+        item.kind, item.binding, item.title, dict(item.bound), dict(item.context), item.session, item.tenant,
+        item.agent, item.needed, item.created_at, item.expires_at,
+    ]  # fmt: skip
+    return f"ask_{int(item.created_at * 1000):012x}{content_hash(shown)[:20]}"
+
+
+def ballot(journal: str, item: Item, verdict: str, why: str, at: float) -> bytes:
+    """What an approver signs: for one journal, as another one would not remember that the yes was used."""
+    return canonical_json(["overnight vote 2", journal, item.id, item.binding, item.needed, verdict, why, at])
 
 
 def from_row(row: sqlite3.Row) -> Item:

@@ -74,6 +74,7 @@ class Policy:
                 self.matrix.hash,
                 [repr(rule) for rule in self.combinations],
                 words,
+                sorted([spec.id, spec.version] for spec in self.tools),
                 self.destructive_quorum,
                 self.ask_irreversible,
                 repr(self.hiding),

@@ -7,13 +7,14 @@ grant, decision (see `decide`), approval, limits, the journal (written ahead), e
 of it fails, the call does not run.
 """
 
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
-from overnight.core.errors import Refused, UsageError
+from overnight.core.errors import Refused, StoreError, UsageError
 from overnight.kernel.approval.approvals import Approvals, Question
 from overnight.kernel.approval.inbox import Item
 from overnight.kernel.canonical import Json, canonical_json
@@ -39,6 +40,10 @@ GRANT_LIFE_S = 7 * 86400.0
 """How long a session's grant is good for unless its opener says otherwise."""
 
 
+RENEW_S = 0.5
+"""How often a gate that follows the trusted rules looks for newer ones; a look reads a few rows."""
+
+
 class Gate:
     """Decides, runs and records actions. Thread-safe; several processes may share one workspace's record."""
 
@@ -60,6 +65,10 @@ class Gate:
         self._decider = Decider(self.catalogue, self.paths, policy)
         self._planner = planner
         self._tools: dict[str, ToolCode] = {}
+        self._newer: Callable[[], Policy | None] | None = None
+        self._looked_s = 0.0
+        self._outdated = False
+        self._following = threading.Lock()
 
     @property
     def policy(self) -> Policy:
@@ -69,6 +78,29 @@ class Gate:
     def use_policy(self, policy: Policy) -> None:
         """Put other rules in force. Grants are bound to the rules they were made under: open sessions end with them."""
         self._decider = Decider(self.catalogue, self.paths, policy)
+
+    def follow(self, newer: Callable[[], Policy | None]) -> None:
+        """Go by the rules that `newer` returns; it is asked every `RENEW_S` seconds, None says that nothing changed.
+
+        While it raises, calls are refused; for good once it declares tools otherwise than they are known here.
+        """
+        self._newer = newer
+
+    def _follow(self) -> None:
+        if self._newer is None or time.monotonic() - self._looked_s < RENEW_S:
+            return
+        with self._following:
+            policy = self._newer()
+            before = {spec.id: spec.version for spec in self.policy.tools}
+            now = before if policy is None else {spec.id: spec.version for spec in policy.tools}
+            self._outdated = self._outdated or any(now.get(tool) != version for tool, version in before.items())
+            if self._outdated:
+                raise StoreError("tools are declared otherwise since this gate was opened", hint="open it again")
+            if policy is not None:
+                for spec in policy.tools:
+                    self.catalogue.add(spec)
+                self.use_policy(policy)
+            self._looked_s = time.monotonic()
 
     def register(self, tool: ToolCode) -> None:
         """Make a tool callable.
@@ -109,6 +141,7 @@ class Gate:
             on_denied: what a denial does to the session.
             terms: what its grant allows; None is every tool, for a week, under the rules in force.
         """
+        self._follow()
         planner = self._planner or (WordPlanner(self.policy.plan_words) if self.policy.plan_words else None)
         plan = Plan(tuple(planner.plan(request, self.catalogue.specs))) if planner is not None else None
         if terms is None:
@@ -239,6 +272,7 @@ class Gate:
         approved: bool = False,
     ) -> tuple[Decision, Grant | None]:
         """The decision on a call, with the grant it would run under; `to_run` advances the combinations if it may."""
+        self._follow()
         stopped = self.sessions.stopped(session) or self._parts.breaker.stopped(session)
         if stopped is not None:
             sentence = f"the session was stopped: {stopped}"

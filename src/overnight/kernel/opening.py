@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Protocol
 
 from overnight.kernel.approval.trust import Trust
+from overnight.kernel.decide import Policy
 from overnight.kernel.gate import Gate
 from overnight.kernel.keys import SigningKey, config_folder, outside
 from overnight.kernel.ledger.breaker import MACHINE_SPEED, Burst
@@ -27,6 +28,22 @@ class Place(Protocol):
         """The database."""
 
 
+class _Newer:
+    """Says which rules are in force, once they are others than those that were read before."""
+
+    def __init__(self, trust: Trust, copies: str) -> None:
+        self._trust = trust
+        self._copies = copies
+
+    def __call__(self) -> Policy | None:
+        copies = self._trust.copies()
+        if copies == self._copies:
+            return None
+        policy = policy_in_force(self._trust)
+        self._copies = copies
+        return policy
+
+
 def open_gate(
     place: Place,
     *,
@@ -35,6 +52,8 @@ def open_gate(
     bursts: Mapping[str, Burst | None] | None = None,
 ) -> Gate:
     """The gate of a workspace under its trusted rules. The server `files` is registered; close it when done.
+
+    Rules that are trusted later are in force within a second, and end the sessions opened under others.
 
     Args:
         place: the workspace.
@@ -51,11 +70,13 @@ def open_gate(
         key = SigningKey.open(outside(config_folder(), place.folder), "trust")
         trust = Trust(place.folder, place.database, parts.journal, key)
         settle(trust, parts.inbox)
+        copies = trust.copies()
         gate = Gate(place.folder, parts, policy_in_force(trust))
         for tool in file_tools(gate.paths):
             gate.register(tool)
         for spec in gate.policy.tools:
             gate.catalogue.add(spec)
+        gate.follow(_Newer(trust, copies))
     except BaseException:
         parts.journal.close()
         raise

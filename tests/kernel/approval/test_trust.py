@@ -4,14 +4,17 @@ from pathlib import Path
 import pytest
 
 from overnight.core.errors import Refused, SettingsError, StoreError
+from overnight.kernel import gate as gates
 from overnight.kernel.approval.trust import Trust
 from overnight.kernel.keys import SigningKey
+from overnight.kernel.opening import open_gate
 from overnight.kernel.rules.policy_files import policy_in_force, settle
 from overnight.kernel.session import Principal
 from overnight.kernel.simulation import Simulation
 from overnight.kernel.tool.spec import Argument, ToolSpec
 from overnight.store.database import Database
 from overnight.testing.gate_bench import GateBench
+from overnight.workspace.workspace import Workspace
 
 RULES = '```permissions\n[[rule]]\ntools = ["files.read"]\ndecision = "allow"\n```\n'
 READ = ToolSpec("files.read", "read", (Argument("path", kind="path"),))
@@ -162,3 +165,37 @@ def test_a_file_with_a_mistake_is_not_put_in_force(bench: GateBench) -> None:
             simulation.trust.trust([replace(waiting[0], sha256="0" * 64)], bench.approver)
     finally:
         simulation.close()
+
+
+CLOCK = (
+    '[[tool]]\nid = "clock.read"\neffect = "read"\n[[rule]]\ntools = ["clock.read", "files.list"]\ndecision = "allow"\n'
+)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (('"allow"', '"deny"'), ["rule_deny", "rule_deny"]),
+        ((', "files.list"', ""), ["grant_denies", "allowed"]),
+        (('effect = "read"', 'effect = "write"'), ["gate_failed"]),
+    ],
+)
+def test_a_running_gate_goes_by_what_is_trusted_later(
+    bench: GateBench, trust: Trust, monkeypatch: pytest.MonkeyPatch, change: tuple[str, str], said: list[str]
+) -> None:
+    monkeypatch.setattr(gates, "RENEW_S", 0.0)
+    rules = bench.root / "AGENTS.md"
+    rules.write_text(f"```permissions\n{CLOCK}```\n")
+    trust.trust(trust.pending(), bench.approver)
+    gate = open_gate(Workspace.at(bench.root))
+    gate.implement("clock.read", lambda arguments: "noon")
+    session = gate.open(Principal("a"), on_denied="continue")
+    rules.write_text(rules.read_text().replace(*change))
+    assert gate.call(session, "clock.read", {}).status == "done", "nobody trusted the change"
+    trust.trust(trust.pending(), bench.approver)
+    for _ in range(2):
+        assert gate.call(session, "clock.read", {}).decision.reasons[0].code == said[0]
+    for code in said[1:]:
+        fresh = gate.open(Principal("a"), on_denied="continue")
+        assert gate.call(fresh, "clock.read", {}).decision.reasons[0].code == code
+    gate.close()

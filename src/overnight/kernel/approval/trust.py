@@ -17,7 +17,7 @@ from pathlib import Path
 from overnight.core.errors import Refused, StoreError, UsageError
 from overnight.kernel.approval.approver import Credential
 from overnight.kernel.approval.inbox import Inbox, Item
-from overnight.kernel.canonical import Json, canonical_json
+from overnight.kernel.canonical import Json, canonical_json, content_hash
 from overnight.kernel.journal.journal import Change, Draft, Journal
 from overnight.kernel.keys import SigningKey, signed_by
 from overnight.store.database import Database
@@ -72,6 +72,11 @@ class Trust:
     def paths(self) -> list[str]:
         """Every file that has a trusted copy."""
         return [row["path"] for row in self._database.rows("SELECT path FROM trusted_files ORDER BY path")]
+
+    def copies(self) -> str:
+        """Which copies are trusted, to see cheaply whether that has changed; nothing is checked."""
+        rows = self._database.rows("SELECT path, sha256, signature FROM trusted_files ORDER BY path")
+        return content_hash([[row["path"], row["sha256"], row["signature"]] for row in rows])
 
     def pending(self) -> list[Waiting]:
         """Every file that executes or decides and is not in force as it stands, by path.

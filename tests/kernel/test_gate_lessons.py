@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from overnight.core.errors import SettingsError
+from overnight.kernel import constraint
 from overnight.kernel.canonical import Json
 from overnight.kernel.decide import Decider
 from overnight.kernel.decision import Decision
@@ -142,15 +143,38 @@ def test_the_approver_sees_the_arguments_that_will_run(bench: GateBench, tmp_pat
     assert "\\x1b" in item.text() and "\\u202e" in item.text()
 
 
+def allowing(bench: GateBench, condition: str, decision: str = "allow") -> Gate:
+    rule = f'[[rule]]\ntools = ["shell.run"]\narguments.command = {{ {condition} }}\ndecision = "{decision}"\n'
+    return bench.gate(rule + ("" if decision == "allow" else ALL))
+
+
 @pytest.mark.parametrize("protected", [True, False])
-@pytest.mark.parametrize("command", ["git status && rm -rf x", "git status; rm x", "git-evil", "git $(rm x)"])
+@pytest.mark.parametrize("condition", ['program = ["git"]', 'starts_with = ["git "]', 'not_starts_with = ["rm "]'])
+@pytest.mark.parametrize("command", ["git status && rm -rf x", "git status; rm x", "git status\nrm x", "git $(rm x)"])
 def test_an_allowance_for_git_does_not_let_a_second_command_past(
-    bench: GateBench, protected: bool, command: str
+    bench: GateBench, monkeypatch: pytest.MonkeyPatch, protected: bool, condition: str, command: str
 ) -> None:
-    condition = 'program = ["git"]' if protected else 'starts_with = ["git"]'
-    gate = bench.gate(f'[[rule]]\ntools = ["shell.run"]\narguments.command = {{ {condition} }}\ndecision = "allow"')
+    if not protected:
+        monkeypatch.setattr(constraint, "_SHELL", frozenset())
+    gate = allowing(bench, condition)
     assert ran(gate, "shell.run", {"command": "git status"})
     assert ran(gate, "shell.run", {"command": command}) is not protected
+
+
+def test_an_allowance_for_git_is_none_for_what_only_begins_so(bench: GateBench) -> None:
+    assert not ran(allowing(bench, 'program = ["git"]'), "shell.run", {"command": "git-evil"})
+    assert ran(allowing(bench, 'starts_with = ["git"]'), "shell.run", {"command": "git-evil"})
+
+
+@pytest.mark.parametrize("protected", [True, False])
+def test_a_prohibition_finds_a_command_behind_another(
+    bench: GateBench, monkeypatch: pytest.MonkeyPatch, protected: bool
+) -> None:
+    if not protected:
+        monkeypatch.setattr(constraint, "_SHELL", frozenset())
+    gate = allowing(bench, 'starts_with = ["rm "]', "deny")
+    assert ran(gate, "shell.run", {"command": "git status"})
+    assert ran(gate, "shell.run", {"command": "git status && rm -rf x"}) is not protected
 
 
 @pytest.mark.parametrize("protected", [True, False])

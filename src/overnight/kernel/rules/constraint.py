@@ -34,7 +34,7 @@ class Constraint:
         not_under: paths not at or below one of these; a name without a slash inside counts at any depth.
         one_of: exactly one of these values.
         not_one_of: none of these values.
-        starts_with: texts that begin with one of these.
+        starts_with: texts that begin with one of these; of commands only those that need no shell.
         not_starts_with: texts that begin with none of these.
         domain: URL hosts or e-mail addresses at one of these domains or below them.
         not_domain: at none of these domains.
@@ -136,10 +136,10 @@ class Constraint:
         if self.not_one_of:
             tests.append(lambda value, kind, label: not _among(value, self.not_one_of))
         if self.starts_with:
-            tests.append(lambda value, kind, label: _text(value).startswith(self.starts_with))
+            tests.append(lambda value, kind, label: _beginning(value, kind).startswith(self.starts_with))
         if self.not_starts_with:
             folded = tuple(text.casefold() for text in self.not_starts_with)
-            tests.append(lambda value, kind, label: not _text(value).casefold().startswith(folded))
+            tests.append(lambda value, kind, label: not _beginning(value, kind).casefold().startswith(folded))
         if self.domain:
             tests.append(lambda value, kind, label: _in_domain(_host(_text(value), kind), self.domain))
         if self.not_domain:
@@ -192,6 +192,14 @@ def _text(value: Json) -> str:
     return value
 
 
+def _beginning(value: Json, kind: Kind) -> str:
+    """A text whose beginning tells what it does: a shell would run more than what a line begins with."""
+    text = _text(value)
+    if kind == "command" and not _SHELL.isdisjoint(text):
+        raise Unjudged
+    return text
+
+
 def _number(value: Json) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise Unjudged
@@ -231,7 +239,7 @@ def _host(value: str, kind: Kind) -> str:
 def _program(value: Json) -> str:
     """The program of a command that needs no shell: a list of words, or a line that splits into the same words."""
     if isinstance(value, str):
-        if any(char in _SHELL for char in value):
+        if not _SHELL.isdisjoint(value):
             raise Unjudged
         try:
             words = shlex.split(value)

@@ -245,6 +245,63 @@ def test_whatever_is_proposed_the_answer_is_an_outcome(bench: GateBench, argumen
     assert outcome.decision.reasons[0].sentence
 
 
+@pytest.mark.parametrize("tool", [["files.read"], {"files.read": 1}, None, 7, b"files.read", "", "x" * 100_000])
+def test_whatever_tool_is_proposed_the_answer_is_an_outcome(bench: GateBench, tool: object) -> None:
+    outcome = bench.gate(ALL).call(opened(bench.gate(ALL)), tool, {})  # type: ignore[arg-type]
+    assert (outcome.status, codes(outcome)) == ("denied", ["unknown_tool"])
+
+
+@pytest.mark.parametrize("ending", [SystemExit(3), KeyboardInterrupt(), BaseException("odd")])
+def test_a_tool_that_ends_the_program_is_recorded_and_gives_back_what_it_held(
+    bench: GateBench, ending: BaseException
+) -> None:
+    def end(arguments: Mapping[str, Json]) -> Json:
+        raise ending
+
+    tool = ToolCode(ToolSpec("db.end", "write"), end)
+    gate = bench.gate(ALL, tool, limits=[Limit("concurrent", 1)])
+    session = opened(gate)
+    for _ in range(2):
+        with pytest.raises(type(ending)):
+            gate.call(session, "db.end", {})
+    assert [entry.body["status"] for entry in bench.entries("result")] == ["failed", "failed"]
+
+
+class Pliant(str):
+    """A text that is equal to every other and begins with whatever one likes."""
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    def __hash__(self) -> int:
+        return hash("bob@example.org")
+
+    def startswith(self, *_: object) -> bool:
+        return True
+
+    def rpartition(self, sep: str, /) -> tuple[str, str, str]:
+        return ("bob", "@", "example.org")
+
+
+def test_what_a_caller_holds_cannot_change_what_was_decided(bench: GateBench) -> None:
+    shown: list[Json] = ["bob@example.org"]
+    spec = ToolSpec("news.send", "egress", (Argument("to", "array", kind="recipient"),))
+
+    def send(arguments: Mapping[str, Json]) -> Json:
+        shown.append("mallory@evil.example")  # another thread of the caller, at the worst moment
+        bench.sent.append(arguments)
+        return None
+
+    gate = bench.gate(ALL, ToolCode(spec, send))
+    assert gate.call(opened(gate, "tell bob@example.org"), "news.send", {"to": shown}).status == "done"
+    assert bench.sent == [{"to": ["bob@example.org"]}]
+    bound = bench.gate(
+        '[[rule]]\ntools = ["mail.send"]\narguments.to = { domain = ["example.org"] }\ndecision = "allow"'
+    )
+    sent = bound.call(opened(bound), "mail.send", {"to": Pliant("mallory@evil.example"), "body": ""})
+    assert codes(sent) == ["no_rule"]
+
+
 def test_history_survives_a_new_process(bench: GateBench) -> None:
     rules = ALL + '[[combination]]\nname = "n"\nafter = [{ content = ["mail"] }]\nthen = { effects = ["egress"] }\n'
     first = bench.gate(rules)

@@ -134,7 +134,8 @@ class Decider:
         spec: ToolSpec | None = None
         try:
             spec = self.catalogue.resolve(tool)
-            return self._decide(principal, history, spec, arguments, plan, simulate)
+            # A copy: it is looked at more than once, and whoever proposed the call may change it meanwhile.
+            return self._decide(principal, history, spec, dict(arguments), plan, simulate)
         except UnknownTool as problem:
             return self._refusal(principal, tool, spec, arguments, problem.code, _sentence(problem))
         except UsageError as problem:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import cast
 
 from overnight.core.errors import Refused, StoreError, UsageError
+from overnight.core.escape import visible
 from overnight.kernel.approval.approvals import Approvals, Question
 from overnight.kernel.approval.inbox import Item
 from overnight.kernel.canonical import Json, canonical_json
@@ -165,6 +166,7 @@ class Gate:
         simulate: Mapping[str, Label] | None = None,
     ) -> Decision:
         """Decide without executing, asking or recording. `simulate` assumes labels of arguments."""
+        tool = _name(tool)
         try:
             with self.sessions.lock(session):
                 decision, _ = self._decide(session, tool, arguments, simulate=simulate)
@@ -193,6 +195,7 @@ class Gate:
         Returns:
             What became of it. A refusal is an outcome; this never raises for one.
         """
+        tool = _name(tool)
         screen = self._screen(session, tool, arguments, reason)
         try:
             outcome = self._call(screen, tool, arguments, wait_s)
@@ -366,11 +369,13 @@ class Gate:
         """From here on it has happened: whatever fails, the outcome says so, and no session goes on unrecorded."""
         session, action = screen.session, screen.action
         error, result = "", None
+        ended: BaseException | None = None
         try:
             result = code.run(decision.arguments)
             text = canonical_json(result)  # a tool that returns no JSON has failed: it can't be recorded or labelled
-        except Exception as problem:
+        except BaseException as problem:
             error, result, text = failure(problem), None, b"null"
+            ended = None if isinstance(problem, Exception) else problem
         try:
             self._parts.ledger.settle(reserved, {})
             after = images(self.paths, self._parts.blobs, tuple(before)) if before else {}
@@ -389,6 +394,8 @@ class Gate:
         except Exception as problem:
             self.sessions.stop(session, f"the result of {action} could not be recorded")
             return Outcome("failed", decision, None, action, f"it ran, but is not recorded: {failure(problem)}", True)
+        if ended is not None:
+            raise ended  # an interrupt, or the tool ended the program: recorded, and not kept from whom it is meant for
         return Outcome("failed" if error else "done", decision, result, action, error)
 
     def _undo(self, decision: Decision, result: Json) -> Json:
@@ -433,3 +440,8 @@ class Gate:
         self, session: Session, tool: str, arguments: Mapping[str, Json], code: str, sentence: str
     ) -> Decision:
         return refusal(session.principal.agent, self.policy.hash, tool, arguments, code, sentence)
+
+
+def _name(tool: object) -> str:
+    """The name of a tool as proposed; of what is no text, one that no tool has."""
+    return tool if isinstance(tool, str) else visible(repr(tool), limit=200)

@@ -26,7 +26,7 @@ def denial(decision: Decision, code: str, sentence: str) -> Decision:
     return replace(decision, verdict="deny", reasons=(Reason(code, sentence), *decision.reasons))
 
 
-def failure(problem: Exception) -> str:
+def failure(problem: BaseException) -> str:
     """An exception in one line that is safe to show."""
     text = problem.message if isinstance(problem, OvernightError) else str(problem)
     return visible(f"{type(problem).__name__}: {text}", limit=1000)

@@ -45,7 +45,7 @@ def resolved(spec: ToolSpec, arguments: Mapping[str, Json], paths: PathRoot) -> 
         if value is None and not argument.required:
             continue
         if type(value) is not str or argument.type != "string":
-            _check(spec, argument, value)
+            value = _checked(spec, argument, value)
         if argument.kind == "path":
             done[name] = paths.name(value) if type(value) is str else _paths(value, paths)
         else:
@@ -56,32 +56,38 @@ def resolved(spec: ToolSpec, arguments: Mapping[str, Json], paths: PathRoot) -> 
     return done
 
 
-def _check(spec: ToolSpec, argument: Argument, value: Json) -> None:
+def _checked(spec: ToolSpec, argument: Argument, value: Json) -> Json:
+    """A copy that nobody else holds: what was decided is what is shown, recorded and run, whatever a caller does."""
     wanted = _PYTHON[argument.type]
     if not isinstance(value, wanted) or (isinstance(value, bool) and bool not in wanted):
         raise BadArguments(
             f"{spec.id}: {argument.name} should be of type {argument.type}, got {visible(repr(value), limit=60)}",
             hint="see `overnight gate matrix`",
         )
-    if not isinstance(value, str):
-        _plain(spec, argument, value, 0)
+    return _plain(spec, argument, value, 0)
 
 
-def _plain(spec: ToolSpec, argument: Argument, value: Json, depth: int) -> None:
+def _plain(spec: ToolSpec, argument: Argument, value: Json, depth: int) -> Json:
     if depth > _DEEPEST:
         raise BadArguments(f"{spec.id}: {argument.name} is nested deeper than {_DEEPEST}", hint="pass it flat")
-    if isinstance(value, float) and not math.isfinite(value):
-        raise BadArguments(f"{spec.id}: {argument.name} is not a finite number", hint="pass a finite number")
-    if isinstance(value, Mapping):
-        for key, item in value.items():
-            if not isinstance(key, str):
-                raise BadArguments(f"{spec.id}: {argument.name} has a key that is not text", hint="use text as keys")
-            _plain(spec, argument, item, depth + 1)
-    elif isinstance(value, list | tuple):
-        for item in value:
-            _plain(spec, argument, item, depth + 1)
-    elif not isinstance(value, str | int | float | bool | type(None)):
+    if isinstance(value, dict):
+        if not all(isinstance(key, str) for key in dict.keys(value)):
+            raise BadArguments(f"{spec.id}: {argument.name} has a key that is not text", hint="use text as keys")
+        return {str.__str__(key): _plain(spec, argument, item, depth + 1) for key, item in dict.items(value)}
+    if isinstance(value, list | tuple):
+        return [_plain(spec, argument, item, depth + 1) for item in value]
+    if value is None or isinstance(value, bool):
+        return value
+    # Of what is made like a text or a number, what it is; it could answer otherwise each time that it is asked.
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, int):
+        return int.__int__(value)
+    if not isinstance(value, float):
         raise BadArguments(f"{spec.id}: {argument.name} is no JSON value", hint="pass text, numbers, lists, tables")
+    if not math.isfinite(value):
+        raise BadArguments(f"{spec.id}: {argument.name} is not a finite number", hint="pass a finite number")
+    return float.__float__(value)
 
 
 def _paths(value: Json, paths: PathRoot) -> Json:

@@ -257,3 +257,15 @@ def test_approvers_are_listed_and_a_second_one_needs_a_terminal(desk: Desk) -> N
     assert json.loads(run(approver, ["list", "--json"]).stdout)[0]["name"] == "ada"
     refused = run(approver, ["add", "bob"], standalone_mode=False)
     assert isinstance(refused.exception, Missing) and "bob" not in run(approver, ["list"]).stdout
+
+
+@pytest.mark.parametrize("words", [["audit", "log", "--kind", "dicided"], ["inbox", "--kind", "aproval"]])
+def test_a_misspelt_kind_is_an_error_and_not_an_empty_list(desk: Desk, words: list[str]) -> None:
+    assert "is not one of" in desk.overnight(*words, expect=2)
+
+
+@pytest.mark.parametrize("number", [str(1 << 63), "9" * 30, "9" * 10_000])
+def test_a_place_that_no_journal_has_is_told_so(desk: Desk, number: str) -> None:
+    assert "has no entry" in desk.overnight("audit", "show", number, expect=2)
+    if len(number) < 100:
+        assert desk.overnight("audit", "log", "--after", number) == ""

@@ -118,3 +118,12 @@ def test_wrong_usage_is_said_and_never_an_allowance(folder: Path, arguments: tup
     result = run(folder, *CHECK, *arguments)
     assert result.exit_code != 0
     assert isinstance(result.exception, OvernightError | SystemExit)
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"a":' * 100_000, "{", "nothing"])
+def test_arguments_that_are_no_json_are_wrong_usage(folder: Path, text: str) -> None:
+    result = run(folder, "check", "--agent", "researcher", "--tool", "crm.send", "--args", text)
+    assert isinstance(result.exception, OvernightError)
+    assert result.exception.exit_code == 2
+    assert "--args is not JSON" in result.exception.message
+    assert len(result.exception.message) < 500

@@ -14,6 +14,7 @@ from overnight.core.escape import visible
 from overnight.kernel.approval.approver import Approver
 from overnight.kernel.journal.anchor import anchor_in_git, write_anchor
 from overnight.kernel.journal.check import check, entries_about
+from overnight.kernel.journal.entry import KINDS, LAST_PLACE
 from overnight.kernel.journal.export import verify_export
 from overnight.kernel.journal.history import History
 from overnight.kernel.journal.journal import Entry, Journal
@@ -35,7 +36,7 @@ def audit() -> None:
 @click.option("--session", help="Only of this session.")
 @click.option("--agent", help="Only of this agent.")
 @click.option("--tool", help="Only about this tool.")
-@click.option("--kind", help="Only entries of this kind.")
+@click.option("--kind", type=click.Choice(sorted(KINDS)), help="Only entries of this kind.")
 @click.option("--after", default=0, metavar="N", help="Only entries behind number N.")
 @in_workspace
 @as_json
@@ -45,7 +46,7 @@ def log(
 ) -> None:  # fmt: skip
     """Every entry, oldest first; with --json one object per line."""
     reader = JournalReader(opened(folder).database)
-    for entry in reader.entries(after=after, kind=kind, session=session, agent=agent, tool=tool):
+    for entry in reader.entries(after=min(after, LAST_PLACE), kind=kind, session=session, agent=agent, tool=tool):
         if as_json:
             print_json(entry.to_json())
         else:
@@ -154,7 +155,9 @@ def retire(
     workspace = opened(folder)
     credential = open_credential(as_name, passphrase_stdin)
     journal = Journal.open(workspace.database)
-    last = History(workspace.database, journal, workspace.blobs).retire(until, path, credential, Approver())
+    last = History(workspace.database, journal, workspace.blobs).retire(
+        min(until, LAST_PLACE), path, credential, Approver()
+    )
     journal.close()
     if as_json:
         print_json({"file": str(path), "retired": last})

@@ -175,7 +175,7 @@ def trust(
 def _arguments(text: str) -> dict[str, Any]:
     try:
         value = json.loads(text)
-    except ValueError as problem:
+    except (ValueError, RecursionError) as problem:
         raise UsageError(f"--args is not JSON: {problem}", hint="""write --args '{"path": "docs/a.md"}'""") from None
     if not isinstance(value, dict):
         raise UsageError(f"--args is no table: {text[:80]!r}", hint="""write --args '{"path": "docs/a.md"}'""")

@@ -2,6 +2,7 @@
 
 import time
 from pathlib import Path
+from typing import get_args
 
 import click
 
@@ -9,13 +10,13 @@ from overnight.cli.credential import by_approver, open_credential
 from overnight.cli.options import as_json, in_workspace, opened, print_json
 from overnight.core.clock import format_duration
 from overnight.kernel.approval.approver import Approver, Credential
-from overnight.kernel.approval.inbox import Inbox, Item
+from overnight.kernel.approval.inbox import Inbox, Item, Kind
 from overnight.kernel.journal.journal import Journal
 from overnight.kernel.masking.vaults import open_vaults
 
 
 @click.command()
-@click.option("--kind", help="Only items of this kind.")
+@click.option("--kind", type=click.Choice(get_args(Kind)), help="Only items of this kind.")
 @in_workspace
 @as_json
 def inbox(kind: str | None, folder: Path | None, as_json: bool) -> None:

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
 from typing import Any
 
 from overnight.core.errors import NotFound, UsageError
@@ -19,10 +20,11 @@ from overnight.kernel.opening import Place
 from overnight.kernel.parts import Parts, open_parts
 from overnight.kernel.paths import PathRoot
 from overnight.kernel.rollback.compensation import UndoRule, check_undo
-from overnight.kernel.rules.checks import check_known
+from overnight.kernel.rules.checks import check_known, check_names
+from overnight.kernel.rules.combination import Combination
 from overnight.kernel.rules.matrix import Matrix, Rule
 from overnight.kernel.rules.plan import Plan, WordPlanner
-from overnight.kernel.rules.policy_files import policy_in_force, rulebook, settle
+from overnight.kernel.rules.policy_files import policy_in_force, rulebook, settle, text_of
 from overnight.kernel.rules.settings import NEVER
 from overnight.kernel.session import Principal, Session
 from overnight.kernel.sessions import Sessions
@@ -200,6 +202,10 @@ class Simulation:
         specs = Catalogue()
         rules: list[Rule] = []
         undo: list[UndoRule] = []
+        combinations: list[Combination] = []
+        for path in sorted(set(self.trust.paths()) - {item.path for item in waiting}):
+            if PurePosixPath(path).name == "AGENTS.md":
+                combinations += rulebook(path, text_of(path, self.trust.in_force(path))).combinations
         for spec in SPECS:
             specs.add(spec)
         for item in waiting:
@@ -208,13 +214,15 @@ class Simulation:
             content = self.trust.current(item.path)
             if content is None:
                 raise NotFound(f"{item.path} has gone", hint="look again")
-            book = rulebook(item.path, content.decode("utf-8"))
+            book = rulebook(item.path, text_of(item.path, content))
             rules += book.layer.rules
             undo += book.settings.undo.values()
+            combinations += book.combinations
             for spec in book.tools:
                 specs.add(spec)
         known = {spec.server for spec in specs.specs}
         later = {pattern.partition(".")[0] for rule in rules for pattern in rule.tools}
         later |= {tool.partition(".")[0] for rule in undo for tool in (rule.tool, rule.by)}
         check_known(rules, specs, frozenset(later - known))
+        check_names(combinations)
         check_undo(undo, specs, frozenset(later - known))

@@ -12,7 +12,6 @@ from overnight.kernel.rules.policy_files import policy_in_force, settle
 from overnight.kernel.session import Principal
 from overnight.kernel.simulation import Simulation
 from overnight.kernel.tool.spec import Argument, ToolSpec
-from overnight.store.database import Database
 from overnight.testing.gate_bench import GateBench
 from overnight.workspace.workspace import Workspace
 
@@ -150,21 +149,46 @@ def test_skills_settings_and_programs_are_watched_and_other_files_are_not(bench:
     ]  # fmt: skip
 
 
-def test_a_file_with_a_mistake_is_not_put_in_force(bench: GateBench) -> None:
-    class Here:
-        folder = bench.root
-        database: Database = bench.parts.database
-
-    (bench.root / "AGENTS.md").write_text(RULES.replace("files.read", "files.reed"))
-    simulation = Simulation.open(Here(), compile_rules=False)
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (RULES.replace("files.read", "files.reed").encode(), "did you mean 'files.read'"),
+        (b"```permissions\n# \xff\xfe\n```\n", "AGENTS.md: not UTF-8 at byte 17"),
+    ],
+)
+def test_a_file_with_a_mistake_is_not_put_in_force(bench: GateBench, content: bytes, words: str) -> None:
+    (bench.root / "AGENTS.md").write_bytes(content)
+    simulation = Simulation.open(Workspace.at(bench.root), compile_rules=False)
     try:
         waiting = simulation.trust.pending()
-        with pytest.raises(SettingsError, match="did you mean 'files.read'"):
+        with pytest.raises(SettingsError, match=words):
             simulation.check_rules(waiting)
         with pytest.raises(Refused, match="changed"):
             simulation.trust.trust([replace(waiting[0], sha256="0" * 64)], bench.approver)
     finally:
         simulation.close()
+
+
+def test_a_byte_order_mark_hides_no_block(bench: GateBench, trust: Trust) -> None:
+    (bench.root / "AGENTS.md").write_bytes(b"\xef\xbb\xbf" + RULES.encode())
+    trust.trust(trust.pending(), bench.approver)
+    assert verdict(trust) == "allow"
+
+
+def test_combinations_of_two_files_have_names_of_their_own(bench: GateBench, trust: Trust) -> None:
+    text = '```permissions\n[[combination]]\nname = "x"\nafter = [{ content = ["web"] }]\nthen = { effects = ["egress"] }\n```\n'
+    (bench.root / "AGENTS.md").write_text(text)
+    (bench.root / "sub").mkdir()
+    (bench.root / "sub" / "AGENTS.md").write_text(text)
+    first, second = trust.pending()
+    trust.trust([first], bench.approver)
+    simulation = Simulation.open(Workspace.at(bench.root))
+    with pytest.raises(SettingsError, match="called 'x' already"):
+        simulation.check_rules([second])
+    simulation.close()
+    trust.trust([second], bench.approver)
+    with pytest.raises(SettingsError, match="called 'x' already"):
+        policy_in_force(trust)
 
 
 CLOCK = (

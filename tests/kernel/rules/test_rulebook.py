@@ -29,6 +29,9 @@ decision = "allow"
     assert rule.narrow == {"limit": 100}
 
 
+TWICE = '[[combination]]\nname = "x"\nafter = [{ content = ["web"] }]\nthen = { effects = ["egress"] }'
+
+
 @pytest.mark.parametrize(
     ("block", "line", "words"),
     [
@@ -55,6 +58,8 @@ decision = "allow"
         ('[[combination]]\nname = "x"\nthen = { effects = ["egress"] }', 6, "either"),
         ('[[combination]]\nname = "x"\nafter = [{ content = ["web"] }]\nthen = { efects = ["egress"] }', 9, "efects"),
         ('[[role]]\nname = "r"\nagents = ["a"]\nrights.files = ["reed"]', 9, "not an effect"),
+        (f"{TWICE}\n{TWICE}", 10, "called 'x' already"),
+        ("a = " + "[" * 5000 + "]" * 5000, 6, "nested too deeply"),
     ],
 )
 def test_a_mistake_is_an_error_with_its_line(block: str, line: int, words: str) -> None:
@@ -72,10 +77,15 @@ def test_a_misspelt_word_gets_a_suggestion() -> None:
 def test_blocks_that_would_be_dropped_silently_are_errors() -> None:
     with pytest.raises(SettingsError, match="not closed"):
         parse("```permissions\n[[rule]]\n", "AGENTS.md")
-    with pytest.raises(SettingsError, match="not a permissions block"):
-        parse("```Permissions\n[[rule]]\n```\n", "AGENTS.md")
-    with pytest.raises(SettingsError, match="not a permissions block"):
-        parse("``` permission\n[[rule]]\n```\n", "AGENTS.md")
+    for fence in (
+        "```Permissions",
+        "``` permission",
+        "```toml permissions",
+        "~~~{.permissions}",
+        "```permissions.toml",
+    ):
+        with pytest.raises(SettingsError, match="not a permissions block"):
+            parse(f"{fence}\n[[rule]]\n{fence[:3]}\n", "AGENTS.md")
 
 
 def test_a_block_inside_another_fence_is_an_example() -> None:
@@ -87,6 +97,11 @@ def test_nested_files_declare_no_roles() -> None:
     text = '```permissions\n[[role]]\nname = "r"\nagents = ["a"]\nrights.files = ["read"]\n```\n'
     with pytest.raises(SettingsError, match="nested"):
         parse(text, "sub/AGENTS.md", folder="sub")
+
+
+def test_nested_files_plan_nothing() -> None:
+    with pytest.raises(SettingsError, match="nested"):
+        parse('```permissions\n[plan]\n"mail.delete" = ["the"]\n```\n', "sub/AGENTS.md", folder="sub")
 
 
 def test_rules_about_tools_and_arguments_that_do_not_exist() -> None:

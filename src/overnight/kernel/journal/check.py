@@ -5,7 +5,7 @@ from pathlib import Path
 
 from overnight.core.errors import Missing, NotFound, UsageError
 from overnight.kernel.journal.anchor import anchors_in_git, parse_anchor
-from overnight.kernel.journal.entry import Entry
+from overnight.kernel.journal.entry import LAST_PLACE, Entry
 from overnight.kernel.journal.head import Head
 from overnight.kernel.journal.read import JournalReader
 from overnight.kernel.journal.verify import Verification, verify
@@ -56,7 +56,9 @@ def entries_about(database: Database, name: str) -> list[Entry]:
     """
     reader = JournalReader(database)
     if name.isascii() and name.isdigit():
-        return [reader.entry(int(name))]
+        if len(name) > len(str(LAST_PLACE)):
+            raise NotFound(f"the journal has no entry {name[:40]}", hint="list them with `overnight audit log`")
+        return [reader.entry(min(int(name), LAST_PLACE))]
     found = reader.of_action(name)
     if not found:
         raise NotFound(f"the journal knows no {name!r}", hint="list it with `overnight audit log`")

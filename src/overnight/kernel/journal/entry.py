@@ -18,6 +18,8 @@ others say what persons (`approval`, `trust`), the ledger and breaker (`limit`),
 (`opened`, `retired`) did."""
 
 KINDS: frozenset[str] = frozenset(get_args(EntryKind))
+LAST_PLACE = (1 << 63) - 1
+"""No journal has an entry behind this place; databases count no further."""
 NAME_LIMIT = 512
 """Longest text, in characters, of an entry's ids and names."""
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from overnight.core.errors import SettingsError
 from overnight.core.schema import suggest
+from overnight.kernel.rules.combination import Combination
 from overnight.kernel.rules.matrix import Role, Rule, pattern_names_tool
 from overnight.kernel.tool.catalogue import Catalogue
 
@@ -41,6 +42,22 @@ def check_agents(patterns: Sequence[str], where: str) -> None:
             )
     if not patterns:
         raise SettingsError(f"{where}: agents: an empty list can never match", hint="leave it out for all")
+
+
+def check_names(combinations: Sequence[Combination]) -> None:
+    """Refuse two combinations of one name: what happened is kept by name, so each would take it for its own.
+
+    Raises:
+        SettingsError: with the place of the second.
+    """
+    first: dict[str, str] = {}
+    for rule in combinations:
+        if rule.name in first:
+            raise SettingsError(
+                f"{rule.where}: the combination at {first[rule.name]} is called {rule.name!r} already",
+                hint="choose another name",
+            )
+        first[rule.name] = rule.where
 
 
 def check_reachable(rules: Sequence[Rule], roles: set[str] | None) -> None:

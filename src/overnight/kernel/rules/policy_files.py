@@ -9,6 +9,7 @@ from overnight.kernel.approval.trust import Trust
 from overnight.kernel.decide import Policy
 from overnight.kernel.ledger.breaker import FRAGMENT_WINDOW_S, fragments
 from overnight.kernel.masking.hiding import Hide, HidingPolicy
+from overnight.kernel.rules.checks import check_names
 from overnight.kernel.rules.combination import Combination
 from overnight.kernel.rules.matrix import Layer, Matrix, Rule
 from overnight.kernel.rules.rulebook import Rulebook, narrowest, parse
@@ -43,15 +44,20 @@ def settle(trust: Trust, inbox: Inbox) -> list[str]:
         if PurePosixPath(item.path).name == "AGENTS.md" and item.sha256:
             if inbox.state(question.id) != "approved":
                 continue
-            rulebook(item.path, _text(item.path, trust.current(item.path)))
+            rulebook(item.path, text_of(item.path, trust.current(item.path)))
         if trust.take(inbox, item, question):
             taken.append(item.path)
     return taken
 
 
-def _text(path: str, content: bytes | None) -> str:
+def text_of(path: str, content: bytes | None) -> str:
+    """The text of a rules' file, without the byte order mark that some editors put before it.
+
+    Raises:
+        SettingsError: it is not UTF-8.
+    """
     try:
-        return (content or b"").decode("utf-8")
+        return (content or b"").decode("utf-8-sig")
     except UnicodeDecodeError as problem:
         raise SettingsError(f"{path}: not UTF-8 at byte {problem.start}", hint="save it as UTF-8") from None
 
@@ -76,7 +82,7 @@ def policy_in_force(trust: Trust, extra: Sequence[Rule] = ()) -> Policy:
     for path in trust.paths():
         if PurePosixPath(path).name != "AGENTS.md":
             continue
-        text = _text(path, trust.in_force(path))
+        text = text_of(path, trust.in_force(path))
         book = rulebook(path, text)
         if book.layer.rules or book.layer.roles:
             layers.append(book.layer)
@@ -85,6 +91,7 @@ def policy_in_force(trust: Trust, extra: Sequence[Rule] = ()) -> Policy:
         tools += book.tools
         if not book.layer.folder and not book.layer.agent:
             settings = book.settings
+    check_names(combinations)
     ordered = narrowest(layers)
     inner = tuple(layer for layer in ordered if layer.folder or layer.agent)
     root = next((layer for layer in ordered if layer not in inner), Layer(()))

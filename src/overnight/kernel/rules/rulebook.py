@@ -25,7 +25,7 @@ from overnight.kernel.ledger.burst import Bursts
 from overnight.kernel.ledger.limits import Limit
 from overnight.kernel.masking.hiding import HidingRule
 from overnight.kernel.rollback.compensation import UndoRule
-from overnight.kernel.rules.checks import check_patterns, check_reachable
+from overnight.kernel.rules.checks import check_names, check_patterns, check_reachable
 from overnight.kernel.rules.combination import DAY_S, Combination, Count, Scope, Step
 from overnight.kernel.rules.constraint import Constraint, check_domain
 from overnight.kernel.rules.matrix import Layer, Role, Rule, RuleVerdict
@@ -48,7 +48,9 @@ from overnight.kernel.tool.text import ToolText, declared_tool
 
 _T = TypeVar("_T")
 _TABLES = ("rule", "role", "combination", "tool", "plan", "masking", "limit", "undo", "breaker", "approvals")
-_ROOT_ONLY = ("role", "masking", "limit", "undo", "breaker", "approvals")
+_ROOT_ONLY = ("role", "plan", "masking", "limit", "undo", "breaker", "approvals")
+# Every fence that somebody may have meant as one: ```toml permissions, ```Permission, ```{permissions}.
+_MEANT = re.compile(r"\bpermissions?\b", re.IGNORECASE)
 _OPENING = re.compile(r"^(?P<fence>`{3,}|~{3,})\s*permissions\s*$")
 
 
@@ -227,6 +229,7 @@ def parse(text: str, source: str, *, agent: str = "", folder: str = "") -> Ruleb
         check_patterns(rule)
     for role in roles:
         check_patterns(role)
+    check_names(combinations)
     check_reachable(rules, {role.name for role in roles} if not (agent or folder) else None)
     layer = Layer(tuple(rules), tuple(roles), agent, str(PurePosixPath(folder)) if folder else "", source)
     for name, found in (("breaker", breaker), ("approvals", approvals)):
@@ -267,7 +270,7 @@ def blocks(text: str, source: str) -> list[tuple[str, int]]:
         if opening is not None:
             fence, start, kept = opening.group(), number + 1, []
             inside = _OPENING.match(stripped) is not None
-            if not inside and stripped.strip("`~ ").lower().startswith("permission"):
+            if not inside and _MEANT.search(stripped) is not None:
                 raise SettingsError(
                     f"{source}:{number}: {stripped!r} is not a permissions block", hint="write ```permissions"
                 )
@@ -279,6 +282,8 @@ def blocks(text: str, source: str) -> list[tuple[str, int]]:
 def _toml(block: str, source: str, first_line: int) -> dict[str, Any]:
     try:
         return tomllib.loads(block)
+    except RecursionError:
+        raise SettingsError(f"{source}:{first_line}: nested too deeply", hint="write it flat") from None
     except tomllib.TOMLDecodeError as problem:
         at = re.search(r"\(at line (\d+), column (\d+)\)", str(problem))
         line = first_line + int(at.group(1)) - 1 if at else first_line + block.count("\n") - 1

@@ -176,6 +176,18 @@ def test_a_tail_cut_back_to_an_honest_old_head_is_found_and_nothing_runs(templat
     assert "tail was cut off" in found.problem
 
 
+@pytest.mark.parametrize(
+    "statement",
+    [f"DELETE FROM journal_entries WHERE seq = {SIZE}", "DELETE FROM journal_entries WHERE seq > 5",
+     "UPDATE journal_entries SET hash = hex(zeroblob(32)) WHERE seq = (SELECT max(seq) FROM journal_entries)"],
+)  # fmt: skip
+def test_nothing_runs_after_a_tail_that_was_cut_off_below_its_head(template: Template, statement: str) -> None:
+    database = template.damaged(statement)
+    with pytest.raises(StoreError, match="is not there as it was signed"):
+        Journal.open(database, template.config)
+    assert not template.check(database).ok
+
+
 def test_a_tail_cut_is_invisible_without_anything_outside(template: Template, tmp_path: Path) -> None:
     # What the anchors are for: the database alone cannot tell.
     database = template.damaged("DELETE FROM journal_entries WHERE seq > 12", *heads_up_to(12, template))

@@ -65,8 +65,8 @@ class Journal(JournalReader):
             folder: the configuration folder, where the newest head is left.
 
         Raises:
-            StoreError: it cannot be written, its newest head was not signed by `key`, or it is shorter than the head
-                kept outside says: its tail was cut off, and nothing may run before a person has looked at it.
+            StoreError: it cannot be written, its newest head was not signed by `key`, or it is shorter than that or the
+                head kept outside says: its tail was cut off, and nothing may run before a person has looked at it.
         """
         super().__init__(database)
         self._key = key
@@ -89,6 +89,12 @@ class Journal(JournalReader):
                 f"the journal ends at entry {position.tree.size}, but {left.size} were signed: its tail was cut off",
                 hint="run `overnight audit verify`, and restore the newest database; if you put an older one back "
                 f"yourself, move {self._outside.path} away",
+            )
+        last = database.row("SELECT hash FROM journal_entries WHERE seq = ?", (position.tree.size,))
+        if last is None or last["hash"] != position.tail.hex():
+            raise StoreError(
+                f"entry {position.tree.size}, the last of the journal, is not there as it was signed",
+                hint="run `overnight audit verify`, and restore the newest database",
             )
         self._flush(self.head())
         self._outside.forget_left_behind()

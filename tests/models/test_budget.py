@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
+from overnight.core.errors import SettingsError
 from overnight.kernel.ledger.ledger import Ledger
 from overnight.kernel.ledger.limits import Limit
-from overnight.models.settings import PriceSettings, ProviderSettings
+from overnight.models.settings import PriceSettings, ProviderSettings, ReleaseSettings
 from overnight.testing import RunningGateway, ScriptedModels, fail, say
 from overnight.testing.models import Received
 from overnight.testing.script import Scripted
@@ -133,6 +134,22 @@ def test_a_longer_answer_than_asked_for_cannot_be_smuggled_in(gateway: RunningGa
     assert models.requests[0].body["max_completion_tokens"] == 1000
     assert post(gateway, key, path, {**body, "model": "author", "max_tokens": "many"})[0] == 400
     assert post(gateway, key, path, {**body, "model": "author", "max_tokens": -1})[0] == 400
+
+
+def test_of_two_limits_the_larger_one_is_set_aside_for(gateway: RunningGateway, models: ScriptedModels) -> None:
+    gateway.change("author", price=DEAR)
+    models.otherwise = lambda received: say("x", output_tokens=received.body["max_tokens"])
+    key, (path, body) = gateway.key(limits=[Limit("usd", 500.0)]), BODIES["chat"]
+    for short, long in ((1, 1000), (1000, 1)):
+        asked = {**body, "model": "author", "max_completion_tokens": short, "max_tokens": long}
+        assert post(gateway, key, path, asked)[0] == 429
+    assert gateway.spent_usd == 0
+
+
+@pytest.mark.parametrize("name", ["max_tokens", "max_completion_tokens", "max_output_tokens", "n", "model", "stream"])
+def test_parameters_of_the_configuration_cannot_make_a_call_dearer_than_what_is_set_aside(name: str) -> None:
+    with pytest.raises(SettingsError, match=f"params.{name}"):
+        ReleaseSettings("openai", "gpt-x", params={name: 50_000})
 
 
 def test_each_key_has_its_own_budget_and_limits(gateway: RunningGateway, models: ScriptedModels) -> None:

@@ -19,6 +19,17 @@ Masking = Literal["everything", "record", "nothing"]
 """`everything`: what leaves and what is kept; `record`: only what is kept in the trace; `nothing`: neither."""
 
 
+_LENGTH: Final = "set max_tokens beside `provider`; it holds where clients don't say"
+_ASKED: Final = "what is asked comes from the client"
+_NOT_PARAMS: Final[Mapping[str, str]] = {
+    "model": "set it beside `provider`",
+    **dict.fromkeys(("max_tokens", "max_completion_tokens", "max_output_tokens"), _LENGTH),
+    **dict.fromkeys(("messages", "input", "prompt", "system", "instructions", "n", "stream", "stream_options"), _ASKED),
+    **dict.fromkeys(("background", "conversation", "previous_response_id"), _ASKED),
+}
+"""What a call can cost follows from these, and is set aside by what the client asks."""
+
+
 _WRITE_URL: Final = 'write it like "https://api.openai.com/v1"'
 
 
@@ -148,8 +159,9 @@ class ReleaseSettings:
     Attributes:
         provider: a `[providers.NAME]`.
         model: the provider's name for it.
-        max_tokens: the most an answer may have where the client doesn't say, and the most a client may ask for.
-        params: put into every request, over what the client asks: `{ temperature = 0 }`.
+        max_tokens: the most an answer may have where the client doesn't say.
+        params: put into every request, over what the client asks: `{ temperature = 0 }`; nothing that decides what is
+            asked of whom, or how much a call can cost.
         fallbacks: names of other releases, tried in order when this one fails.
         attempts: tries at this one before the next, where the failure may pass; 3 by default.
         price: instead of the price list's.
@@ -170,6 +182,11 @@ class ReleaseSettings:
     def __post_init__(self) -> None:
         if self.max_tokens < 1 or self.attempts < 1:
             raise SettingsError("max_tokens and attempts are at least 1", hint="leave them out for the defaults")
+        for name in self.params:
+            if name in _NOT_PARAMS:
+                raise SettingsError(
+                    f"params.{name} cannot be set: it is the gateway's to decide", hint=_NOT_PARAMS[name]
+                )
 
 
 @dataclass(frozen=True)

@@ -57,8 +57,7 @@ class Chat:
             messages=tuple(messages),
             tools=tuple(_tool(item) for item in listed(body.get("tools"), "tools")),
             tool_choice={"required": "any"}.get(choice, choice) if isinstance(choice, str) else named,
-            max_tokens=count(body.get("max_completion_tokens"), "max_completion_tokens")
-            or count(body.get("max_tokens"), "max_tokens"),
+            max_tokens=_max_tokens(body),
             temperature=number(body.get("temperature"), "temperature"),
             top_p=number(body.get("top_p"), "top_p"),
             stop=texts(body.get("stop"), "stop"),
@@ -183,6 +182,12 @@ class Chat:
 
 
 _WRITTEN: Final = ("content", "reasoning_content", "reasoning", "refusal")
+
+
+def _max_tokens(body: Body) -> int | None:
+    # Both names are passed on, and which of them a provider heeds is its own business: the larger one is set aside for.
+    asked = [count(body.get(name), name) for name in ("max_completion_tokens", "max_tokens")]
+    return max((tokens for tokens in asked if tokens is not None), default=None)
 
 
 def _usage_wanted(body: Body) -> bool:

@@ -28,6 +28,15 @@ model = "{model}"
 price = {{ input = 1, output = 1 }}
 """
 
+PROVIDED = """
+[providers.p]
+kind = "openai"
+base_url = "http://x/v1"
+[models.a]
+provider = "p"
+model = "m"
+"""
+
 
 def overnight(*arguments: str, status: int = 0) -> str:
     done = subprocess.run([sys.executable, "-m", "overnight", *arguments], capture_output=True, text=True, timeout=300)
@@ -146,12 +155,28 @@ def test_keys_are_listed_and_revoked(workspace: Path) -> None:
             "'b'",
         ),
         ('[[gateway.limits]]\nunit = "euro"\namount = 1\n', "euro"),
-        ("[gateway]\nunpriced = { input = -1, output = 1 }\n", "-1"),
+        ("[gateway]\nunpriced = { input = -1, output = 1 }\n", "gateway: unpriced: a price of -1"),
+        ("[gateway]\nport = 99999\n", "gateway: port = 99999"),
+        ('[providers.p]\nkind = "openai"\nbase_url = "http://x:99999/v1"\n', "providers.p: base_url"),
+        (f"{PROVIDED}tier = 7\n", "models.a: tier = 7"),
+        (f"{PROVIDED}params = {{ n = 5 }}\n", "models.a: params.n"),
+        (f'{PROVIDED}[router]\nprefer = {{ code = "aa" }}\n', "did you mean 'a'"),
+        (f'{PROVIDED}[router]\nmemory = {{ b = "1 GB" }}\n', "there is no model 'b'"),
+        (f"{PROVIDED}[router]\nunsure = 9\n", "router: unsure = 9"),
     ],
 )
 def test_settings_that_cannot_be_used_are_named(workspace: Path, text: str, says: str) -> None:
     (workspace / "overnight.toml").write_text(text)
-    assert says in overnight("gateway", "--port", "0", "--workspace", str(workspace), status=2)
+    told = overnight("gateway", "--port", "0", "--workspace", str(workspace), status=2)
+    assert says in told and "Traceback" not in told
+
+
+def test_a_file_given_by_config_is_the_one_that_is_blamed(workspace: Path, tmp_path: Path) -> None:
+    (workspace / "overnight.toml").write_text("")
+    other = tmp_path / "other.toml"
+    other.write_text("[gateway]\nprot = 1\n")
+    told = overnight("gateway", "--config", str(other), "--workspace", str(workspace), status=2)
+    assert str(other) in told and "overnight.toml" not in told
 
 
 def test_tail_follows(workspace: Path) -> None:

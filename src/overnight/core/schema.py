@@ -33,7 +33,7 @@ def build(cls: type[T], data: Mapping[str, Any], where: str, error: type[UsageEr
     messages. Ints are taken for floats, lists for tuples; nothing else is converted.
 
     Raises:
-        UsageError: (as `error`) an unknown key, a missing one, or a value of the wrong type.
+        UsageError: (as `error`) an unknown key, a missing one, a value of the wrong type, or one that `cls` refuses.
     """
     hints = get_type_hints(cls)
     fields = {field.name.rstrip("_"): field for field in dataclasses.fields(cls) if field.init}  # type: ignore[arg-type]
@@ -54,7 +54,10 @@ def build(cls: type[T], data: Mapping[str, Any], where: str, error: type[UsageEr
                 raise error(f"{at}: {problem.message}", hint=problem.hint) from problem
         else:
             values[field.name] = _value(hints[field.name], data[key], at, error)
-    return cls(**values)
+    try:
+        return cls(**values)
+    except UsageError as problem:
+        raise error(f"{where}: {problem.message}", hint=problem.hint) from problem
 
 
 def _value(kind: Any, raw: Any, at: str, error: type[UsageError]) -> Any:

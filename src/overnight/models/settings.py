@@ -34,9 +34,12 @@ _WRITE_URL: Final = 'write it like "https://api.openai.com/v1"'
 
 
 def _url(raw: Any) -> str:
-    if not isinstance(raw, str) or not raw.startswith(("http://", "https://")) or not Target.of(raw).host:
-        raise SettingsError(f"{raw!r} is not a URL", hint=_WRITE_URL)
-    return raw
+    try:
+        if isinstance(raw, str) and raw.startswith(("http://", "https://")) and Target.of(raw).host:
+            return raw
+    except ValueError as problem:
+        raise SettingsError(f"{raw!r} is not a URL: {problem}", hint=_WRITE_URL) from problem
+    raise SettingsError(f"{raw!r} is not a URL", hint=_WRITE_URL)
 
 
 def _variable(raw: Any) -> str:
@@ -182,6 +185,10 @@ class ReleaseSettings:
     def __post_init__(self) -> None:
         if self.max_tokens < 1 or self.attempts < 1:
             raise SettingsError("max_tokens and attempts are at least 1", hint="leave them out for the defaults")
+        if not self.model:
+            raise SettingsError("model is empty", hint="write the provider's name for it")
+        if self.tier not in (1, 2, 3):
+            raise SettingsError(f"tier = {self.tier} is not a tier of models", hint="1 tiny, 2 local, 3 cloud")
         for name in self.params:
             if name in _NOT_PARAMS:
                 raise SettingsError(
@@ -223,6 +230,10 @@ class GatewaySettings:
     limits: tuple[Limit, ...] = field(default=(), metadata=schema.parsed_by(_limits))
     unpriced: PriceSettings | None = None
     tenants: Mapping[str, TenantSettings] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.port <= 65535:
+            raise SettingsError(f"port = {self.port} is not a port", hint="0 to 65535; 0 lets the system choose")
 
 
 @dataclass(frozen=True)

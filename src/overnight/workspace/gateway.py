@@ -80,7 +80,7 @@ class WatchedSettings:
             self._remark = remark
         else:
             text = self._path.read_text("utf-8")
-        found = settings.load(folder, text=text).settings
+        found = settings.load(folder, text=text, source=None if self._own else self._path).settings
         models = ModelSettings(found.providers, found.models, found.gateway)
         Releases(models)
         return models
@@ -136,7 +136,7 @@ async def _serve(
         taken = await gateway.listen(host, port)
     except OSError as problem:
         raise UsageError(
-            f"cannot listen on {host}:{port}: {problem.strerror}", hint="choose another --port"
+            f"cannot listen on {host}:{port}: {problem.strerror}", hint="choose another --host or --port"
         ) from problem
     # What start-up made stays; the collector need not look at it again and again.
     gc.collect()

@@ -79,6 +79,13 @@ class Settings:
     gateway: GatewaySettings = field(default_factory=GatewaySettings)
     router: RouterSettings = field(default_factory=RouterSettings)
 
+    def __post_init__(self) -> None:
+        named = [("prefer", name) for name in self.router.prefer.values()]
+        for key, name in named + [("memory", name) for name in self.router.memory]:
+            if name not in self.models:
+                hint = schema.suggest(name, self.models) if self.models else "add [models.NAME]"
+                raise SettingsError(f"router: {key}: there is no model {name!r}", hint=hint)
+
 
 _NAMED: Final[Mapping[str, type[Any]]] = {
     "authors": CommandSettings,
@@ -104,7 +111,12 @@ class Resolved:
     remark: str = ""
 
 
-def load(folder: Path, environment: Mapping[str, str] | None = None, text: str | None = None) -> Resolved:
+def load(
+    folder: Path,
+    environment: Mapping[str, str] | None = None,
+    text: str | None = None,
+    source: Path | None = None,
+) -> Resolved:
     """The settings of a workspace.
 
     `OVERNIGHT_RUN_WORKERS=2` in the environment overrides `[run] workers`, and so on for every scalar.
@@ -113,12 +125,13 @@ def load(folder: Path, environment: Mapping[str, str] | None = None, text: str |
         folder: the workspace.
         environment: instead of the process's own.
         text: instead of the file, where another copy of it is in force.
+        source: what `text` was read from, if that is another file.
 
     Raises:
         SettingsError: not TOML, an unknown key, or a value of the wrong type; the message names it.
     """
     environment = os.environ if environment is None else environment
-    path = folder / FILE
+    path = source or folder / FILE
     try:
         raw = tomllib.loads(path.read_text("utf-8") if text is None else text)
     except FileNotFoundError:

@@ -27,6 +27,7 @@ from overnight.models.settings import ProviderSettings, TenantSettings
 from overnight.store.database import Database
 from overnight.testing import RunningGateway, ScriptedModels, fail, say
 from overnight.trace import names
+from overnight.trace.tree import document
 
 HELLO = {"model": "author", "messages": [{"role": "user", "content": "hello"}]}
 
@@ -154,6 +155,25 @@ def test_a_client_that_goes_away_takes_the_call_to_the_provider_along(
         assert 1 <= call["output_tokens"] < 300, "what was made so far is charged, not more"
     until(lambda: len(gateway.spans()) == 2)
     assert post(gateway, key, HELLO)[0] == 200, "its place is free again"
+
+
+@pytest.mark.parametrize("broken", ["breaks_after", "error_after", "the client goes"])
+def test_what_was_written_of_an_answer_that_broke_off_is_on_record(
+    gateway: RunningGateway, models: ScriptedModels, broken: str
+) -> None:
+    asked, key = {**HELLO, "stream": True}, gateway.key()
+    if broken == "the client goes":
+        models.script(say("one two " * 200, piece_pause_s=0.02))
+        hang_up(gateway, key, asked, b"two")
+    else:
+        models.script(say("one two three four", **{broken: 3}))
+        post(gateway, key, asked)
+    until(lambda: len(gateway.spans()) == 2)
+    (call,) = gateway.calls()
+    for span in gateway.spans():
+        assert span.status == "error" and span.attributes[names.OUTPUT_TOKENS] == call["output_tokens"] > 0
+        (said,) = document(gateway.store, [span])
+        assert said["attributes"][names.OUTPUT]["parts"][0]["content"].startswith("one two")
 
 
 def test_a_release_is_swapped_without_a_restart(gateway: RunningGateway, models: ScriptedModels) -> None:

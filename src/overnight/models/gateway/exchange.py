@@ -201,19 +201,25 @@ class Exchange:
         except (StreamBroken, ConnectionFailed) as problem:
             kind: ErrorKind = "upstream" if isinstance(problem, StreamBroken) else failed(problem).kind
             failure = Failure(kind, 502, f"the answer broke off: {problem}", True, blame=True, lost=True)
-            await self._settle(release, held, span, self._used(collector), "error", failure)
+            await self._settle(release, held, span, self._broken(span, collector), "error", failure)
             if self._reply.started:
                 await self._reply.write(call.wire.broken(kind, failure.message))
                 self._reply.end()
             return failure
         except asyncio.CancelledError:
-            self._settling(release, held, span, self._used(collector), "cancelled", GONE)
+            self._settling(release, held, span, self._broken(span, collector), "cancelled", GONE)
             raise
         usage = self._used(collector)
         note_output(call, span, collector.answer, usage)
         await self._settle(release, held, span, usage, "ok", None)
         await streaming.finish()
         return None
+
+    def _broken(self, span: Span, collector: Collector) -> Usage:
+        """The same of an answer that broke off, with what there is of it noted."""
+        usage = self._used(collector)
+        note_output(self._call, span, collector.answer, usage)
+        return usage
 
     def _used(self, collector: Collector) -> Usage:
         """What an answer that wasn't finished, or that says nothing of it, has used."""

@@ -386,8 +386,11 @@ def test_a_stuck_generation_is_ended_and_counted(workspace: Workspace, server: S
     share(workspace, server, "60s")  # what comes next may be slow
     with models.models(workspace, "author") as client:
         assert client.complete(Wanted("worker", [Words("user", "again")])).text == "next"
-    rows = workspace.database.rows("SELECT outcome FROM model_calls ORDER BY at_us")
-    assert [row["outcome"] for row in rows][1:] == ["ok"] and rows[0]["outcome"] in ("error", "cancelled")
+    rows = workspace.database.rows("SELECT outcome, span FROM model_calls ORDER BY at_us")
+    assert [row["outcome"] for row in rows] == ["error", "ok"]
+    spans = trace_store(workspace).since(0, 1000)
+    (ended,) = [span for span in spans if span.place.span_id == rows[0]["span"]]
+    assert "held the model for 1 s" in str(ended.attributes["overnight.reason"])
 
 
 def run_ask(workspace: Workspace, text: str) -> "subprocess.Popen[str]":

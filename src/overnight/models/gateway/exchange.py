@@ -66,6 +66,7 @@ class Exchange:
         self._call = call
         self._reply = reply
         self._uses: Mapping[str, int] = {}
+        self._so_far: Usage | None = None
 
     async def run(self, candidates: list[Release]) -> Failure | None:
         """Answer the client; or say why nobody did, while the client has not been told anything yet.
@@ -104,6 +105,7 @@ class Exchange:
                 ),
             )
         held: Held | None = None
+        self._so_far = None
         try:
             wire = wire_for(release, call.wire)
             body, self._uses = bounded(wire.name, self._body(release, wire), release.provider.tool_uses)
@@ -137,8 +139,8 @@ class Exchange:
         except asyncio.CancelledError:
             breaker.gave_up()
             if held is not None and not span.ended_us:
-                # The client has gone; how much of the answer was made nobody knows.
-                self._settling(release, held, span, None, "cancelled", GONE)
+                # The client has gone; how much of the answer was made nobody knows, unless it was streamed.
+                self._settling(release, held, span, self._so_far, "cancelled", GONE)
             raise
         except Exception as problem:
             # A defect: what was set aside stays counted, and the record says so.
@@ -158,7 +160,7 @@ class Exchange:
     async def _preempted(self, release: Release, held: Held | None, span: Span, problem: Preempted) -> Failure:
         failure = Failure("timeout", 504, problem.message, lost=True)
         if held is not None and not span.ended_us:
-            await self._settle(release, held, span, None, "error", failure)
+            await self._settle(release, held, span, self._so_far, "error", failure)
         if self._reply.started:
             await self._reply.write(self._call.wire.broken(failure.kind, failure.message))
             self._reply.end()
@@ -207,7 +209,8 @@ class Exchange:
                 self._reply.end()
             return failure
         except asyncio.CancelledError:
-            self._settling(release, held, span, self._broken(span, collector), "cancelled", GONE)
+            # Who ended it, the client or the model's limit, is told apart further up.
+            self._so_far = self._broken(span, collector)
             raise
         usage = self._used(collector)
         note_output(call, span, collector.answer, usage)

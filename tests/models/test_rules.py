@@ -241,3 +241,62 @@ def test_conversions_go_there_and_back(amount: float, units: tuple[str, str]) ->
     assert math.isclose(
         float(back.removeprefix("≈ ").split()[0].replace(",", "")), number(written), rel_tol=2e-2, abs_tol=1e-5
     )
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        "80 + 15%",
+        "100 - 10% - 10%",
+        "sqrt(2) * sqrt(2) - 2",
+        "floor(sqrt(2) * sqrt(2))",
+        "sum of 100,200 and 300",
+        "1010 in decimal",
+        "1 kb in bytes",
+        "10 NM in km",
+        "1 mM in m",
+        "what day was 14 October 1066",
+        "how long is it from 9:00 to 5:00",
+        "the flight leaves at 10:00 and takes 2 hours when does it arrive",
+        'reverse "\N{WOMAN}\N{ZERO WIDTH JOINER}\N{GIRL}"',
+        'how many characters in "e\N{COMBINING ACUTE ACCENT}"',
+        'how many vowels in "na\u00efve"',
+        'how many words in "yes \N{EM DASH} no"',
+        'slugify "Stra\u00dfe"',
+        'convert "name=Tom" to json',
+        'url-decode "a+b"',
+        'is "1,000" a valid number',
+        'is "30.11.2026" a valid date',
+        'is "ftp://x.y" a valid url',
+        'find links in "www.example.com"',
+    ],
+)
+def test_what_can_be_read_in_two_ways_is_left_alone(prompt: str) -> None:
+    assert ask(prompt) is None
+
+
+@pytest.mark.parametrize(
+    ("prompt", "text"),
+    [
+        ("15% * 80", "12"),
+        ("floor(125^(1/3))", "5"),
+        ("8^(2/3)", "4"),
+        ("sum of 1,000, 2,000 and 3,000", "6,000"),
+        ("0b1010 in decimal", "10"),
+        ("1 kB in bytes", "1,000 bytes"),
+        ("5 KM in m", "5,000 m"),
+        ("how long is it from 22:00 to 02:00", "4 h 00 min"),
+        ('convert "it\'s NASA" to title case', "It's NASA"),
+        ('slugify "Caf\u00e9 Ol\u00e9!"', "cafe-ole"),
+        ('convert "XMLHttpRequest" to snake case', "xml_http_request"),
+        ('is "nan" a valid number', "no: it has no digits"),
+        ('is "NaN" valid json', "no: NaN is no value of JSON"),
+        ('is "o\'brien@x.com" a valid email', "yes"),
+        ('is ".a@b.com" a valid email', "no: it is not name@host.domain"),
+        ('is "http://[::1]/a." a valid url', "yes"),
+        ('find links in "(see https://x.org/Foo_(bar))."', "https://x.org/Foo_(bar)"),
+        ('find ip addresses in "999.1.1.1 and 10.0.0.1"', "10.0.0.1"),
+    ],
+)
+def test_answers_that_were_wrong_once(prompt: str, text: str) -> None:
+    assert ask(prompt) == text

@@ -107,6 +107,11 @@ def _lists(text: str) -> Answered | None:
     parts = [part for part in re.split(r",\s+|\s+(?:and|plus)\s+|,?\s+", found["list"].strip()) if part != "and"]
     if not 2 <= len(parts) <= _LONGEST_LIST:
         return None
+    # "100,200 and 300" may be three numbers: commas group digits only where every number has them, or none needs any.
+    grouped = [part for part in parts if "," in part]
+    large = any(len(part.partition(".")[0]) > 3 for part in parts if "," not in part)
+    if 0 < len(grouped) < len(parts) and (large or ", " not in found["list"]):
+        return None
     values = [-number(part[1:]) if part.startswith("-") else number(part) for part in parts]
     total = sum(values, Fraction(0))
     match what:
@@ -158,6 +163,9 @@ def _bases(text: str) -> Answered | None:
     if match is None or len(match["digits"]) > 300:
         return None
     digits, base = match["digits"].lower(), _BASES[match["base"].lower()]
+    # "1010 in decimal" is asked by whoever has a number of another base.
+    if base == 10 and digits[:2] not in ("0x", "0b", "0o"):
+        return None
     value = int(digits, 0) if digits[:2] in ("0x", "0b", "0o") else int(digits)
     told = {10: f"{value:,}", 2: f"0b{value:b}", 16: f"0x{value:X}", 8: f"0o{value:o}"}[base]
     return Answered(told, "base", f"{match['digits']} in base {base}")

@@ -53,11 +53,16 @@ _JOURNEY = re.compile(
     r" (?:when|at what time) (?:does|will) (?:it|she|he|they) (?:arrive|end|finish|be over)",
     re.I,
 )
+_FLIES = re.compile(r"\b(?:flights?|planes?|fl(?:y|ies|ying)|never|not)\b", re.I)
 _CLOCKS = re.compile(
     r"how (?:long|much time|many (?P<unit>hours|minutes)) (?:is it |passes |are there |lies )?"
     rf"(?:between|from) (?P<a>{_CLOCK}) (?:and|to|until|till) (?P<b>{_CLOCK})",
     re.I,
 )
+
+
+_GREGORIAN: Final = datetime.date(1582, 10, 15)
+"""Its first day; what is written of earlier ones is of the Julian calendar."""
 
 
 def dates(prompt: str, situation: Situation) -> Answered | None:
@@ -75,6 +80,13 @@ def _date(text: str, today: datetime.date) -> datetime.date:
     shift = {"today": 0, "now": 0, "tomorrow": 1, "yesterday": -1}.get(text)
     if shift is not None:
         return today + datetime.timedelta(shift)
+    day = _written(text)
+    if day < _GREGORIAN:
+        raise ValueError("another calendar was in use")
+    return day
+
+
+def _written(text: str) -> datetime.date:
     if re.match(r"\d{4}-", text):
         return datetime.date.fromisoformat(text)
     if match := re.fullmatch(r"(\d{1,2})\.(\d{1,2})\.(\d{4})", text):
@@ -143,6 +155,9 @@ def _shifted(match: re.Match[str], today: datetime.date) -> Answered:
 
 def _clock(prompt: str) -> Answered | None:
     if match := _THEN.fullmatch(prompt) or _JOURNEY.fullmatch(prompt):
+        # A flight arrives by another clock.
+        if _FLIES.search(prompt):
+            return None
         start, span = _minutes(match["at"]), _span_minutes(match["span"])
         if span is None:
             return None
@@ -157,6 +172,9 @@ def _clock(prompt: str) -> Answered | None:
     if match := _CLOCKS.fullmatch(prompt):
         start, end = _minutes(match["a"]), _minutes(match["b"])
         past = end <= start
+        # "9:00 to 5:00" are eight hours to whoever counts to twelve.
+        if past and (start < 13 * 60 or start == end):
+            return None
         length = end - start + (1440 if past else 0)
         reason = f"{match['a']} to {match['b']}" + (" of the next day" if past else "")
         unit = (match["unit"] or "").lower()

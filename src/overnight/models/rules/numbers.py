@@ -10,6 +10,8 @@ _NUMBER = re.compile(NUMBER)
 _LARGEST_BITS: Final = 4096
 """Results beyond this many bits are left alone, and never computed."""
 _LONGEST_DIGITS: Final = 300
+_ROUNDING: Final = Fraction(1, 10**9)
+"""A difference that is this much smaller than its terms may be nothing but the rounding of a root (2⁻⁵³ each)."""
 _TOKEN = re.compile(rf"\s*(?:({NUMBER}(?:e[+-]?\d{{1,2}})?)|(\*\*|[-+*/^()!%×÷·−√])|([a-z]+))", re.IGNORECASE)
 _FUNCTIONS = ("sqrt", "abs", "round", "floor", "ceil")
 _OPERATORS = {"×": "*", "·": "*", "÷": "/", "−": "-", "^": "**", "plus": "+", "minus": "-", "times": "*", "over": "/"}
@@ -86,15 +88,25 @@ class _Parser:
         self._tokens = tokens
         self._at = 0
         self._depth = 0
+        self._rough = False
+        """Whether a root was rounded on the way: what a rounding error would show in is then left alone."""
 
     def end(self) -> None:
         if self._at != len(self._tokens):
             raise NotArithmetic("something is left over")
 
     def sum(self) -> Fraction:
-        value = self._product()
+        value, percent = self._product(), self._tokens[self._at - 1] == "%"
         while self._peek() in ("+", "-"):
-            value = value + self._product() if self._next() == "+" else value - self._product()
+            adds = self._next() == "+"
+            right = self._product()
+            # "80 + 15%" is 92 to most people, and 80.15 to some calculators.
+            if percent or self._tokens[self._at - 1] == "%":
+                raise NotArithmetic("a percentage in a sum can be read in two ways")
+            largest = max(abs(value), abs(right))
+            value = value + right if adds else value - right
+            if self._rough and 0 < abs(value) < largest * _ROUNDING:
+                raise NotArithmetic("nothing but rounding is left")
         return value
 
     def _product(self) -> Fraction:
@@ -106,6 +118,8 @@ class _Parser:
                 continue
             if right == 0:
                 raise NotArithmetic("a division by zero")
+            if operator == "mod" and self._rough:
+                raise NotArithmetic("a remainder of what was rounded")
             value = value / right if operator == "/" else value % right
         return value
 
@@ -118,8 +132,13 @@ class _Parser:
         base = self._postfix()
         if self._peek() == "**":
             self._next()
-            return _power(base, self._signed())
+            return self._raised(base, self._signed())
         return base
+
+    def _raised(self, base: Fraction, exponent: Fraction) -> Fraction:
+        value, exact = _power(base, exponent)
+        self._rough = self._rough or not exact
+        return value
 
     def _postfix(self) -> Fraction:
         value = self._atom()
@@ -143,8 +162,8 @@ class _Parser:
         if token in _FUNCTIONS or token == "√":
             if self._peek() == "(":
                 self._next()
-                return _function(token, self._bracketed())
-            return _function(token, self._atom())
+                return self._function(token, self._bracketed())
+            return self._function(token, self._atom())
         if token and token[0].isdigit():
             mantissa, _, exponent = token.partition("e")
             return number(mantissa) * Fraction(10) ** int(exponent or 0)
@@ -160,6 +179,19 @@ class _Parser:
         self._depth -= 1
         return value
 
+    def _function(self, name: str, value: Fraction) -> Fraction:
+        if name in ("sqrt", "√"):
+            return self._raised(value, Fraction(1, 2))
+        if name == "abs":
+            return abs(value)
+        if self._rough:
+            raise NotArithmetic("rounding what was rounded")
+        if name == "floor":
+            return Fraction(math.floor(value))
+        if name == "ceil":
+            return Fraction(math.ceil(value))
+        return Fraction(math.floor(value + Fraction(1, 2)))
+
     def _peek(self) -> str:
         return self._tokens[self._at] if self._at < len(self._tokens) else ""
 
@@ -169,37 +201,35 @@ class _Parser:
         return token
 
 
-def _function(name: str, value: Fraction) -> Fraction:
-    match name:
-        case "abs":
-            return abs(value)
-        case "floor":
-            return Fraction(math.floor(value))
-        case "ceil":
-            return Fraction(math.ceil(value))
-        case "round":
-            return Fraction(math.floor(value + Fraction(1, 2)))
-    return _power(value, Fraction(1, 2))
-
-
-def _power(base: Fraction, exponent: Fraction) -> Fraction:
+def _power(base: Fraction, exponent: Fraction) -> tuple[Fraction, bool]:
+    """The power, and whether it is exact."""
     if base == 0 and exponent <= 0:
         raise NotArithmetic("zero to that power has no value")
     if exponent.denominator == 1:
         bits = max(base.numerator.bit_length(), base.denominator.bit_length())
         if abs(exponent) * bits > _LARGEST_BITS:
             raise NotArithmetic("the result is too long")
-        return base**exponent.numerator
+        return base**exponent.numerator, True
     if base < 0:
         raise NotArithmetic("a root of a negative number")
-    if exponent == Fraction(1, 2):
-        upper, lower = math.isqrt(base.numerator), math.isqrt(base.denominator)
-        if upper * upper == base.numerator and lower * lower == base.denominator:
-            return Fraction(upper, lower)
+    upper, lower = (_root(side, exponent.denominator) for side in (base.numerator, base.denominator))
+    if upper is not None and lower is not None:
+        return _power(Fraction(upper, lower), Fraction(exponent.numerator))
     try:
-        return Fraction(float(base) ** float(exponent))
+        return Fraction(float(base) ** float(exponent)), False
     except (OverflowError, ValueError) as problem:
         raise NotArithmetic("the result is too long") from problem
+
+
+def _root(of: int, degree: int) -> int | None:
+    """The whole root, if there is one."""
+    if degree == 2:
+        root = math.isqrt(of)
+    elif degree > 64 or of.bit_length() > 1000:
+        return None
+    else:
+        root = round(of ** (1 / degree))
+    return root if root**degree == of else None
 
 
 def _bounded(value: Fraction) -> Fraction:

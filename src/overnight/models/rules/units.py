@@ -91,6 +91,8 @@ _KNOWN: Final = {
     name: (kind, size) for kind, units in _UNITS.items() for names, size in units.items() for name in names.split()
 }
 _FOLDED: Final = {name.lower(): known for name, known in _KNOWN.items()}
+_FOLDABLE: Final = frozenset(("km", "cm", "kg", "ft", "lb", "oz", "yd", "l", "h", "hr", "ha", "kn"))
+"""Short names that mean the same in capitals; `M`, `Mm`, `NM`, `MS` and their like do not."""
 _TEMPERATURES: Final = {
     **dict.fromkeys(("c", "°c", "celsius", "centigrade"), "C"),
     **dict.fromkeys(("f", "°f", "fahrenheit"), "F"),
@@ -171,7 +173,8 @@ def _converted(match: re.Match[str]) -> Answered | None:
 
 
 def _unit(name: str, assumed: list[str]) -> tuple[str, Fraction] | None:
-    if name in _KNOWN:
+    # Whoever writes "kb" hardly ever means bits.
+    if name in _KNOWN and name != "kb":
         return _KNOWN[name]
     if name.lower() in _ASSUMED:
         meant, told = _ASSUMED[name.lower()]
@@ -180,4 +183,5 @@ def _unit(name: str, assumed: list[str]) -> tuple[str, Fraction] | None:
         return _KNOWN[meant]
     known = _FOLDED.get(name.lower())
     # "mb" may be bits or bytes.
-    return None if known is None or (known[0] == "data" and len(name) < 4) else known
+    short = len(name) < 3 and name.lower() not in _FOLDABLE
+    return None if known is None or short or (known[0] == "data" and len(name) < 4) else known

@@ -7,12 +7,17 @@ from typing import Any
 
 import anthropic
 import openai
+import pydantic
 import pytest
 
 from overnight.models.gateway.keys import REVOKED_WITHIN_S
 from overnight.testing import RunningGateway, ScriptedModels, call_tool, fail, say
 
 TOOL = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+
+
+class Place(pydantic.BaseModel):
+    city: str
 
 
 @pytest.fixture
@@ -92,6 +97,30 @@ def test_openai_chat_calls_tools(chat: openai.OpenAI, models: ScriptedModels, re
     assert chat.chat.completions.create(model=release, messages=said, tools=tools).choices[0].message.content == "sunny"
     sent = json.dumps(models.requests[-1].body, ensure_ascii=False)
     assert "21 degrees" in sent and call.id in sent and "Łódź" in sent
+
+
+@pytest.mark.parametrize("release", ["author", "claude", "local"])
+def test_answers_by_a_schema_are_asked_for_in_every_provider_s_way(
+    chat: openai.OpenAI, messages: anthropic.Anthropic, models: ScriptedModels, release: str
+) -> None:
+    models.otherwise = lambda _: say('{"city": "Łódź"}')
+    asked = [{"role": "user", "content": "where?"}]
+    read = chat.chat.completions.parse(model=release, messages=asked, response_format=Place)  # type: ignore[arg-type]  # literals
+    assert read.choices[0].message.parsed == Place(city="Łódź")
+    assert chat.responses.parse(model=release, input="where?", text_format=Place).output_parsed == Place(city="Łódź")
+    told = messages.messages.parse(model=release, max_tokens=99, messages=asked, output_format=Place)  # type: ignore[arg-type]  # literals
+    assert told.parsed_output == Place(city="Łódź")
+    for request in models.requests:
+        sent = {"chat": "response_format", "resp": "text", "mess": "output_config"}[request.path[4:8]]
+        assert "city" in json.dumps(request.body[sent])
+
+
+def test_json_without_a_schema_is_passed_on_or_refused(chat: openai.OpenAI, models: ScriptedModels) -> None:
+    models.otherwise = lambda _: say("{}")
+    chat.responses.create(model="local", input="JSON", text={"format": {"type": "json_object"}})
+    assert models.requests[0].body["response_format"] == {"type": "json_object"}
+    with pytest.raises(openai.BadRequestError, match="send a schema"):
+        chat.responses.create(model="claude", input="JSON", text={"format": {"type": "json_object"}})
 
 
 @pytest.mark.parametrize("release", ["claude", "author", "local"])

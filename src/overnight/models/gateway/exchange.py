@@ -251,7 +251,8 @@ class Exchange:
                 raise BadRequest(f"embeddings cannot be had from provider {release.provider_name!r}")
             return wire.render(call.wire.parse(call.sent), ask)
         except BadRequest as problem:
-            raise _Skipped(Failure("invalid_request", 400, problem.message)) from problem
+            told = f"{problem.message}; {problem.hint}" if problem.hint else problem.message
+            raise _Skipped(Failure("invalid_request", 400, told)) from problem
 
     def _wanted(self, release: Release) -> int:
         wanted = self._call.request.max_tokens
@@ -278,8 +279,10 @@ class Exchange:
             raise _Skipped(Failure("internal", 503, f"the budget cannot be read: {problem.message}")) from problem
         if isinstance(held, Exceeded):
             kind: ErrorKind = "budget" if held.retry_after_s is None else "rate_limit"
-            failure = Failure(kind, 429, held.sentence, retry_after_s=held.retry_after_s)
-            raise _Skipped(failure, str(held.limit))
+            # People know keys by their names.
+            id_, called = f"key {call.key.id}", f"key {call.key.name}"
+            failure = Failure(kind, 429, held.sentence.replace(id_, called), retry_after_s=held.retry_after_s)
+            raise _Skipped(failure, str(held.limit).replace(id_, called))
         return held
 
     def _skip(self, span: Span, failure: Failure) -> Failure:

@@ -7,7 +7,7 @@ from typing import Any, Final
 from overnight.models.usage import Usage
 from overnight.models.wire import errors, sse
 from overnight.models.wire.chat_stream import FINISH, ChatReader, ChatWriter, usage_body, usage_of
-from overnight.models.wire.fields import count, inner, items, listed, media, number, table, text, texts, words
+from overnight.models.wire.fields import count, flag, inner, items, listed, media, number, table, text, texts, words
 from overnight.models.wire.neutral import (
     Answer,
     Ask,
@@ -61,7 +61,7 @@ class Chat:
             temperature=number(body.get("temperature"), "temperature"),
             top_p=number(body.get("top_p"), "top_p"),
             stop=texts(body.get("stop"), "stop"),
-            stream=body.get("stream") is True,
+            stream=flag(body.get("stream"), "stream"),
             usage_wanted=_usage_wanted(body),
             choices=count(body.get("n"), "n") or 1,
             schema=_schema(body.get("response_format")),
@@ -101,10 +101,10 @@ class Chat:
         if request.stop:
             sent["stop"] = list(request.stop)
         if request.schema is not None:
-            sent["response_format"] = {
-                "type": "json_schema",
-                "json_schema": {"name": "answer", "schema": dict(request.schema)},
-            }
+            named = {"name": "answer", "schema": dict(request.schema)}
+            sent["response_format"] = (
+                {"type": "json_schema", "json_schema": named} if request.schema else {"type": "json_object"}
+            )
         if request.stream:
             sent["stream"] = True
         return self.forward(sent, ask)
@@ -271,6 +271,11 @@ def _tool(raw: Any) -> Tool:
 
 
 def _schema(raw: Any) -> Any:
-    if isinstance(raw, dict) and raw.get("type") == "json_schema" and isinstance(raw.get("json_schema"), dict):
-        return raw["json_schema"].get("schema")
-    return None
+    if not isinstance(raw, dict):
+        return None
+    if raw.get("type") == "json_object":
+        return {}
+    if raw.get("type") != "json_schema":
+        return None
+    named = table(raw.get("json_schema"), "response_format.json_schema")
+    return table(named.get("schema", {}), "response_format.json_schema.schema")

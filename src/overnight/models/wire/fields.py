@@ -49,6 +49,13 @@ def count(value: Any, where: str) -> int | None:
     raise BadRequest(f"{where} has to be a whole number from 1, not {value!r}")
 
 
+def flag(value: Any, where: str) -> bool:
+    """True or false; nothing is false."""
+    if value is None or isinstance(value, bool):
+        return value is True
+    raise BadRequest(f"{where} has to be true or false, not {value!r}")
+
+
 def number(value: Any, where: str) -> float | None:
     """A number, or nothing."""
     if value is None:

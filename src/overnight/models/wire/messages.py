@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from overnight.models.usage import Usage
 from overnight.models.wire import errors, sse
-from overnight.models.wire.fields import count, listed, number, parsed, table, text, texts, words
+from overnight.models.wire.fields import count, flag, listed, number, parsed, table, text, texts, words
 from overnight.models.wire.messages_stream import FINISH, MessagesReader, MessagesWriter, executes, usage_body, usage_of
 from overnight.models.wire.neutral import (
     Answer,
@@ -69,8 +69,9 @@ class Messages:
             temperature=number(body.get("temperature"), "temperature"),
             top_p=number(body.get("top_p"), "top_p"),
             stop=texts(body.get("stop_sequences"), "stop_sequences"),
-            stream=body.get("stream") is True,
+            stream=flag(body.get("stream"), "stream"),
             usage_wanted=True,
+            schema=_schema(body),
         )
 
     def forward(self, body: Body, ask: Ask) -> dict[str, Any]:
@@ -115,10 +116,9 @@ class Messages:
         if request.stream:
             sent["stream"] = True
         if request.schema is not None:
-            raise BadRequest(
-                "an answer by JSON schema cannot be had from this model's provider",
-                hint="offer a tool with that schema and require it",
-            )
+            if not request.schema:
+                raise BadRequest("JSON without a schema cannot be had from this model's provider", hint="send a schema")
+            sent["output_config"] = {"format": {"type": "json_schema", "schema": dict(request.schema)}}
         return self.forward(sent, ask)
 
     def parse_answer(self, body: Body) -> Answer:
@@ -237,6 +237,12 @@ def _block(part: Part) -> dict[str, Any] | None:
         case Media(media_type, data, url):
             source = {"type": "url", "url": url} if url else {"type": "base64", "media_type": media_type, "data": data}
             return {"type": "image", "source": source}
+
+
+def _schema(body: Body) -> Any:
+    config = body.get("output_config")
+    shape = config.get("format") if isinstance(config, dict) else body.get("output_format")
+    return shape.get("schema") if isinstance(shape, dict) and isinstance(shape.get("schema"), dict) else None
 
 
 def _tool(raw: Any) -> Tool:

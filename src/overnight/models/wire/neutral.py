@@ -103,7 +103,7 @@ class Request:
         stream: whether it comes in pieces.
         usage_wanted: whether the client asked for a stream's usage.
         choices: how many answers.
-        schema: JSON schema the answer must follow.
+        schema: JSON schema the answer must follow; an empty one: any JSON object.
         unseen: tokens of what is not in the request, see `Size`.
     """
 

@@ -1,10 +1,11 @@
 """OpenAI's responses."""
 
 import json
+from collections.abc import Mapping
 from typing import Any, Final
 
 from overnight.models.wire import errors, sse
-from overnight.models.wire.fields import count, listed, media, number, table, text
+from overnight.models.wire.fields import count, flag, listed, media, number, table, text
 from overnight.models.wire.neutral import (
     Answer,
     Ask,
@@ -57,7 +58,10 @@ class Responses:
         named = str(choice.get("name") or "") if isinstance(choice, dict) else ""
         shape = body.get("text")
         format_ = shape.get("format") if isinstance(shape, dict) else None
-        schema = format_.get("schema") if isinstance(format_, dict) and format_.get("type") == "json_schema" else None
+        shaped = format_ if isinstance(format_, dict) else {}
+        schema: Mapping[str, Any] | None = None
+        if shaped.get("type") in ("json_schema", "json_object"):
+            schema = table(shaped.get("schema", {}), "text.format.schema")
         return Request(
             model=text(body.get("model"), "model"),
             system=tuple(system),
@@ -67,7 +71,7 @@ class Responses:
             max_tokens=count(body.get("max_output_tokens"), "max_output_tokens"),
             temperature=number(body.get("temperature"), "temperature"),
             top_p=number(body.get("top_p"), "top_p"),
-            stream=body.get("stream") is True,
+            stream=flag(body.get("stream"), "stream"),
             usage_wanted=True,
             schema=schema,
             unseen=UNSEEN_CONVERSATION if any(body.get(name) for name in _KEPT_ELSEWHERE) else 0,

@@ -161,6 +161,14 @@ def test_each_key_has_its_own_budget_and_limits(gateway: RunningGateway, models:
     assert [post(gateway, two, path, {**body, "model": "author"})[0] for _ in range(2)] == [200, 429]
 
 
+def test_a_refusal_calls_the_key_by_its_name(gateway: RunningGateway) -> None:
+    path, body = BODIES["chat"]
+    status, answer = post(
+        gateway, gateway.key("nightly", limits=[Limit("usd", 0.0)]), path, {**body, "model": "author"}
+    )
+    assert status == 429 and b"of key nightly" in answer
+
+
 def test_requests_a_minute_say_when_to_come_again(gateway: RunningGateway) -> None:
     key = gateway.key(limits=(Limit("calls", 1, "minute"),))
     path, body = BODIES["chat"]

@@ -297,6 +297,9 @@ def test_a_traceparent_puts_the_call_into_the_caller_s_trace(gateway: RunningGat
         (b'{"model":"author"}', 200),
         (b'{"model":1,"messages":[]}', 400),
         (b'{"model":"nobody","messages":[]}', 404),
+        (b'{"messages":[]}', 400),
+        (b'{"model":"author","messages":[],"stream":"yes"}', 400),
+        (b'{"model":"claude","messages":[],"response_format":{"type":"json_schema","json_schema":{"schema":1}}}', 400),
         (b'{"model":"author","messages":[{"role":"x"}]}', 400),
         (b"[" * 100_000, 400),
     ],
@@ -313,6 +316,12 @@ def test_malformed_requests_are_refused_in_the_client_s_format(
     except urllib.error.HTTPError as problem:
         with problem:
             assert problem.code == status and "message" in json.loads(problem.read())["error"]
+
+
+def test_a_path_that_is_not_served_names_those_that_are(gateway: RunningGateway) -> None:
+    status, answer = post(gateway, gateway.key(), HELLO, "/v1/completions")
+    assert status == 404 and b"/v1/completions is not served" in answer and b"/v1/responses" in answer
+    assert json.loads(answer)["error"]["code"] is None, "no model is missing"
 
 
 @pytest.mark.parametrize("raw", [b"<html>", b"[]", b'{"choices": 3}', b'{"choices": [{"message": {"content": 7}}]}'])

@@ -35,6 +35,7 @@ from overnight.trace.span import Place, Span
 from overnight.trace.storage import TraceStore
 
 _PATHS: Final[Mapping[str, Wire]] = {f"/v1{wire.path}": wire for wire in WIRES.values()}
+_KNOWN_PATHS: Final = (*_PATHS, "/v1/messages/count_tokens", "/v1/models")
 _LONG_BYTES: Final = 65_536
 """A request longer than this is masked in a thread of its own, so that others don't wait for it."""
 
@@ -103,7 +104,7 @@ class Gateway:
         elif path == "/v1/messages/count_tokens" and request.method == "POST":
             self._count(request, reply)
         elif path not in _PATHS:
-            _refuse(reply, wire, "not_found", 404, f"there is no {path}; see /v1/models")
+            _refuse(reply, wire, "no_path", 404, f"{request.path} is not served; known: {', '.join(_KNOWN_PATHS)}")
         elif request.method != "POST":
             _refuse(reply, wire, "invalid_request", 405, f"{path} takes POST")
         else:
@@ -113,6 +114,8 @@ class Gateway:
         releases = self._current()
         try:
             call = await self._understood(request, wire, key)
+            if not call.request.model:
+                raise BadRequest("model is missing", hint=f"known: {', '.join(releases.all) or 'none yet'}")
             candidates = releases.candidates(call.request.model)
         except BadRequest as problem:
             _refuse(
@@ -179,7 +182,8 @@ class Gateway:
         call.span.attributes[names.COST_USD] = 0.0
         end_call(call, None, None)
         await self._recorder.record(call.record(settled_row(call, release, call.span, Usage(), 0.0, "cached")))
-        reply.send(200, answer.body, {"content-type": answer.content_type, "x-overnight-cache": "hit"})
+        told = {"x-overnight-trace": call.span.place.trace_id, "x-overnight-release": release.name}
+        reply.send(200, answer.body, {"content-type": answer.content_type, "x-overnight-cache": "hit", **told})
 
     async def _understood(self, request: Request, wire: Wire, key: Key) -> Call:
         body = _parsed(request.body)

@@ -164,7 +164,7 @@ def test_what_was_written_of_an_answer_that_broke_off_is_on_record(
     asked, key = {**HELLO, "stream": True}, gateway.key()
     if broken == "the client goes":
         models.script(say("one two " * 200, piece_pause_s=0.02))
-        hang_up(gateway, key, asked, b"two")
+        hang_up(gateway, key, asked, lambda got: b"two" in got)
     else:
         models.script(say("one two three four", **{broken: 3}))
         post(gateway, key, asked)

@@ -4,6 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.complete
 
+# Else every process of every test compiles what it imports anew, some third of its time.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: setup demo test test-slow soak check bench docs system clean
 
 setup: $(STAMP)
@@ -23,11 +26,11 @@ demo: setup
 	$(BIN)/overnight run examples/charlm --for 90s --workers 2
 
 test: setup
-	$(BIN)/python -m pytest -n auto --maxprocesses 8
+	$(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal
 
 # The escape suite through pytest, oracles, kills at random moments: some three minutes.
 test-slow: setup
-	$(BIN)/python -m pytest -m slow -n auto --maxprocesses 8
+	$(BIN)/python -m pytest -m slow -n auto --maxprocesses 8 --dist worksteal
 
 soak: setup
 	$(BIN)/python -m pytest -m soak

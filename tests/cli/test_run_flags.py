@@ -1,5 +1,6 @@
 """What `overnight run` says where something is asked of it that it cannot do, or that goes wrong."""
 
+import contextlib
 import json
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from overnight.sandbox.processes import descendants
 from overnight.workspace.workspace import Workspace
 
 FILES = {
@@ -69,6 +71,13 @@ def test_an_author_that_is_not_there_says_what_to_do(write: Callable[..., Path])
     assert "find no `no-such-agent`" in item["reason"] and "install it" in item["reason"]
 
 
+def evaluating(pid: int) -> bool:
+    """Whether an evaluation runs somewhere below the process."""
+    with contextlib.suppress(OSError):  # one of them has just ended
+        return any(b"evaluate.py" in Path(f"/proc/{each}/cmdline").read_bytes() for each in descendants(pid))
+    return False
+
+
 def test_the_first_ctrl_c_says_what_it_waits_for_and_the_second_how_to_go_on(write: Callable[..., Path]) -> None:
     slow = "import art, time\ntime.sleep(300 if art.X != 3.0 else 0)\nprint('score:', -abs(art.X - 7))\n"
     arena = write({**FILES, "evaluate.py": slow, "program.md": FILES["program.md"].replace("2s", "600s")})
@@ -77,10 +86,9 @@ def test_the_first_ctrl_c_says_what_it_waits_for_and_the_second_how_to_go_on(wri
     try:
         assert process.stderr is not None and "run one" in process.stderr.readline()
         record, end = Workspace.of_arena(arena).record, time.monotonic() + 300
-        while not record.experiments("one"):  # the baseline has ended, and the first experiment begins
+        while not record.experiments("one") or not evaluating(process.pid):  # the first experiment, after the baseline
             assert time.monotonic() < end
             time.sleep(0.05)
-        time.sleep(0.5)
         process.send_signal(2)
         while "Ctrl-C again" not in (line := process.stderr.readline()):
             assert line

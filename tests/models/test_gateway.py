@@ -141,7 +141,7 @@ def test_a_client_that_goes_away_takes_the_call_to_the_provider_along(
     gateway: RunningGateway, models: ScriptedModels, stream: bool
 ) -> None:
     gateway.set(limits=(Limit("concurrent", 1),))
-    models.script(say("word " * 300, piece_pause_s=0.02, until=None if stream else threading.Event()))
+    models.script(say("word " * 900, piece_pause_s=0.02, until=None if stream else threading.Event()))
     key = gateway.key()
     if stream:
         hang_up(gateway, key, {**HELLO, "stream": True}, lambda got: b"word" in got)
@@ -152,7 +152,7 @@ def test_a_client_that_goes_away_takes_the_call_to_the_provider_along(
     (call,) = gateway.calls()
     assert call["outcome"] == "cancelled" and call["cost_nano"] > 0
     if stream:
-        assert 1 <= call["output_tokens"] < 300, "what was made so far is charged, not more"
+        assert 1 <= call["output_tokens"] < 900, "what was made so far is charged, not more"
     until(lambda: len(gateway.spans()) == 2)
     assert post(gateway, key, HELLO)[0] == 200, "its place is free again"
 

@@ -65,7 +65,7 @@ def test_failures_disconnects_and_silence() -> None:
             say("a b c", breaks_after=2),
             say("late", pause_s=5),
         ) as models,
-        openai.OpenAI(base_url=f"{models.url}/v1", api_key="x", max_retries=0, timeout=0.5) as client,
+        openai.OpenAI(base_url=f"{models.url}/v1", api_key="x", max_retries=0) as client,
     ):
         with pytest.raises(openai.RateLimitError, match="slow down") as limited:
             client.embeddings.create(model="m", input="x")
@@ -75,4 +75,4 @@ def test_failures_disconnects_and_silence() -> None:
         with pytest.raises(openai.APIConnectionError):
             list(client.chat.completions.create(model="m", messages=[], stream=True))
         with pytest.raises(openai.APITimeoutError):
-            client.responses.create(model="m", input="x")
+            client.with_options(timeout=0.5).responses.create(model="m", input="x")

@@ -166,7 +166,7 @@ def test_a_crash_is_mended_at_most_twice(spend: Spend) -> None:
 
 def test_a_server_that_fails_or_is_slow_costs_an_experiment_and_not_the_run(spend: Spend) -> None:
     report, workspace, _ = spend(
-        fail(500), say("late", pause_s=5), edit("X = 3.0", "X = 6.0"), experiments=3, timeout="1s"
+        fail(500), say("late", until=threading.Event()), edit("X = 3.0", "X = 6.0"), experiments=3, timeout="2s"
     )
     assert (report["crashed"], report["kept"]) == (2, 1)
     reasons = [item.reason for item in workspace.record.experiments("night")]

@@ -106,7 +106,7 @@ def test_a_machine_that_stands_still_for_a_moment_refuses_nothing(database: Data
     """A process that is stopped in the middle of a check, as a busy machine stops them, finds what it would have found."""
     script = f"""
 from pathlib import Path
-from overnight.kernel.grants import Bound, Grants, Terms
+from overnight.kernel.grants.grant import Bound, Grants, Terms
 from overnight.kernel.keys import SigningKey
 from overnight.kernel.session import Principal
 from overnight.store.database import Database

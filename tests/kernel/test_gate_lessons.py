@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from overnight.core.errors import SettingsError
-from overnight.kernel import constraint
 from overnight.kernel.canonical import Json
 from overnight.kernel.decide import Decider
 from overnight.kernel.decision import Decision
@@ -17,6 +16,7 @@ from overnight.kernel.grants.grant import Terms
 from overnight.kernel.ledger.ledger import Ledger
 from overnight.kernel.ledger.limits import Limit
 from overnight.kernel.paths import PathRoot, Resolved
+from overnight.kernel.rules import constraint
 from overnight.kernel.rules.constraint import Constraint
 from overnight.kernel.rules.matrix import Matrix
 from overnight.kernel.session import Principal

@@ -181,6 +181,18 @@ def test_an_action_is_rolled_back(desk: Desk) -> None:
     assert path.read_text() == "by hand"
 
 
+def test_a_rollback_that_cannot_be_done_says_why(desk: Desk) -> None:
+    Approver().create("ada")
+    (desk.workspace.folder / "docs" / "a.md").write_text("mine")
+    action = desk.gate.call(desk.session, "files.write", {"path": "docs/a.md", "text": "its own"}).action
+    kept = [path for path in (desk.workspace.folder / ".overnight" / "blobs").rglob("*") if path.is_file()]
+    for path in kept:
+        path.chmod(0o600)
+        path.write_bytes(b"other")
+    said = desk.overnight("audit", "rollback", action, expect=1)
+    assert "is damaged" in said and "0 of 1 steps done" in said
+
+
 def test_a_file_is_shown_as_it_was_after_any_entry(desk: Desk) -> None:
     path = desk.workspace.folder / "docs" / "a.md"
     path.write_text("mine")

@@ -229,6 +229,10 @@ def rollback(
     elif outcomes is None:
         click.echo(f"nothing was done; this is what would be: {len(plan.steps)} steps")
     else:
+        for outcome in outcomes:
+            if outcome.status != "done":
+                why = outcome.error or outcome.decision.reasons[0].sentence
+                click.echo(f"  {visible(outcome.decision.tool)} {outcome.status}: {visible(why)}")
         click.echo(f"{done} of {len(plan.steps)} steps done")
     if outcomes is not None and done < len(plan.steps):
         sys.exit(1)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from overnight.core.errors import SettingsError
+from overnight.core.errors import SettingsError, UsageError
 from overnight.kernel.canonical import Json
 from overnight.kernel.decide import Decider
 from overnight.kernel.decision import Decision
@@ -15,11 +15,14 @@ from overnight.kernel.gate import Gate
 from overnight.kernel.grants.grant import Terms
 from overnight.kernel.ledger.ledger import Ledger
 from overnight.kernel.ledger.limits import Limit
+from overnight.kernel.masking import Masker, MaskStream, Owner, Vault
 from overnight.kernel.paths import PathRoot, Resolved
 from overnight.kernel.rules import constraint
 from overnight.kernel.rules.constraint import Constraint
 from overnight.kernel.rules.matrix import Matrix
 from overnight.kernel.session import Principal
+from overnight.kernel.tool import catalogue
+from overnight.kernel.tool.catalogue import Catalogue
 from overnight.kernel.tool.code import ToolCode
 from overnight.kernel.tool.spec import Argument, ToolSpec
 from overnight.store.database import Database
@@ -277,7 +280,37 @@ def test_outside_the_plan_is_asked(bench: GateBench) -> None:
     assert "outside_plan" in [reason.code for reason in outcome.decision.reasons]
 
 
-def test_a_homoglyph_is_refused_by_the_gate(bench: GateBench) -> None:
+@pytest.mark.parametrize("protected", [True, False])
+def test_a_homoglyph_is_refused_by_the_gate(bench: GateBench, monkeypatch: pytest.MonkeyPatch, protected: bool) -> None:
+    if not protected:  # what "helpful" name matching does
+        plain = Catalogue.resolve
+        monkeypatch.setattr(Catalogue, "resolve", lambda self, name: plain(self, name.replace("\u0430", "a")))
+    assert ran(bench.gate(ALL), "m\u0430il.read", {}) is not protected
+
+
+@pytest.mark.parametrize("protected", [True, False])
+def test_names_that_are_one_once_sanitised_are_not_registered_together(
+    bench: GateBench, monkeypatch: pytest.MonkeyPatch, protected: bool
+) -> None:
+    if not protected:
+        monkeypatch.setattr(catalogue, "sanitised", lambda name: name)
     gate = bench.gate(ALL)
-    outcome = gate.call(gate.open(Principal("a"), on_denied="continue"), "mаil.read", {})
-    assert outcome.decision.reasons[0].code == "lookalike_tool"
+    tools = [ToolCode(ToolSpec(name, "read"), lambda arguments: None) for name in ("x.demo/read", "x.demo_read")]
+    gate.register(tools[0])
+    if protected:
+        with pytest.raises(UsageError, match="cannot be told from"):
+            gate.register(tools[1])
+    else:
+        gate.register(tools[1])
+
+
+@pytest.mark.parametrize("protected", [True, False])
+@pytest.mark.parametrize("cut", [1, 8, 16, 20])
+def test_personal_data_split_across_chunks_is_masked(protected: bool, cut: int) -> None:
+    masker = Masker(Vault(Owner("acme", "a", "ses_1")))
+    text = "write to carol.jones@example.org today"
+    chunks = (text[: 9 + cut], text[9 + cut :])
+    stream = MaskStream(masker)
+    said = [stream.feed(chunk) for chunk in chunks] + [stream.finish()]
+    shown = "".join(said) if protected else "".join(masker.mask(chunk).text for chunk in chunks)
+    assert (shown.startswith("write to MASKED_EMAIL") and "example" not in shown) is protected

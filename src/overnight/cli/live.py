@@ -88,7 +88,8 @@ def _head(progress: Progress) -> Text:
     rate = progress.evaluations / max(progress.elapsed_s, 1e-9)
     head.append(
         f"\n{format_duration(max(progress.elapsed_s, 0.001))} of {' or '.join(limit) or 'no limit'}"
-        f"   {progress.evaluations} evaluations, {rate * 60:.0f}/min   {progress.mode} metric",
+        f"   {progress.evaluations} evaluations, {rate * 60:.0f}/min"
+        + (f"   {progress.mode} metric" if progress.champion else ""),
         "dim",
     )
     return head

@@ -4,7 +4,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,8 @@ from overnight.loop.start import Options
 from overnight.workspace import night
 from overnight.workspace.workspace import Workspace
 
+_STOPPING = "stopping: what has been measured is being recorded; Ctrl-C again ends at once"
+
 
 class _Duration(click.ParamType[float]):
     name = "duration"
@@ -34,7 +36,7 @@ class _Duration(click.ParamType[float]):
 
 
 @click.command()
-@click.argument("arena", type=click.Path(path_type=Path))
+@click.argument("arena", type=click.Path(path_type=Path, file_okay=False))
 @click.option("--experiments", type=click.IntRange(min=1), metavar="N", help="Stop after N experiments.")
 @click.option("--for", "for_s", type=_Duration(), metavar="8h", help="Stop after so much wall clock.")
 @click.option("--workers", type=click.IntRange(min=1, max=256), metavar="N", help="Evaluations at a time (1).")
@@ -92,7 +94,7 @@ def run(
         seed=seed,
         sandbox=sandbox or settings.sandbox.isolation,
     )
-    with _stoppable() as stop, _watching(as_json) as (watch, say):
+    with _watching(as_json) as (watch, say), _stoppable(say, watch is not None) as stop:
         result = night.run(arena, options, name, stop, watch, say, workspace)
     _end(result, as_json)
 
@@ -104,14 +106,19 @@ def run(
 def resume(name: str | None, folder: Path | None, as_json: bool) -> None:
     """Go on with an interrupted run; the newest unfinished one if RUN is left out."""
     workspace = opened(folder)
-    with _stoppable() as stop, _watching(as_json) as (watch, say):
+    with _watching(as_json) as (watch, say), _stoppable(say, watch is not None) as stop:
         result = night.resume(workspace, name, stop, watch, say)
     _end(result, as_json)
 
 
 @contextmanager
-def _stoppable() -> Iterator[threading.Event]:
-    """The first Ctrl-C, SIGTERM or hang-up asks the run to stop; a second Ctrl-C ends the process at once."""
+def _stoppable(say: Callable[[str], None], drawn: bool) -> Iterator[threading.Event]:
+    """The first Ctrl-C, SIGTERM or hang-up asks the run to stop; a second Ctrl-C ends the process at once.
+
+    Args:
+        say: tells the person.
+        drawn: the screen is drawn on meanwhile, so that nobody else may write to it.
+    """
     stop = threading.Event()
 
     def ask(number: int, _: object) -> None:
@@ -120,7 +127,10 @@ def _stoppable() -> Iterator[threading.Event]:
         if not stop.is_set():
             stop.set()
             # A handler may come in the midst of other output, which buffered writing does not bear.
-            os.write(2, b"\nstopping: what has been measured is being recorded; Ctrl-C again ends at once\n")
+            if drawn:
+                threading.Thread(target=say, args=(_STOPPING,), daemon=True).start()
+            else:
+                os.write(2, f"\n{_STOPPING}\n".encode())
 
     before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     try:
@@ -135,7 +145,7 @@ def _stoppable() -> Iterator[threading.Event]:
 
 
 @contextmanager
-def _watching(quiet: bool) -> Iterator[tuple[Watch | None, Any]]:
+def _watching(quiet: bool) -> Iterator[tuple[Watch | None, Callable[[str], None]]]:
     def say(text: str) -> None:
         click.echo(text, err=True)
 

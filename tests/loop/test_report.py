@@ -11,6 +11,8 @@ from xml.etree import ElementTree
 
 import pytest
 
+from overnight.loop.record.experiment import Experiment
+from overnight.loop.record.findings import after_cycle
 from overnight.loop.report.write import write_report
 
 PROGRAM = """---
@@ -93,3 +95,17 @@ def test_a_run_without_a_keep_says_so(arena: Callable[..., Path], spend: Any, au
     report = write_report(result.workspace.record, result.workspace.folder, result.workspace.state)
     assert (report["gain"], report["kept"]) == (0.0, 0)
     assert "Nothing was kept" in Path(report["path"]).read_text()
+
+
+def test_a_cycle_names_exactly_the_experiments_it_is_about() -> None:
+    cycle = [
+        Experiment(
+            run="night", n=n, commit=str(n), parent="0", tree="", status="discard", author="search", metric=1.0,
+            hypothesis="a hypothesis that goes on " * 9, delta=-float(n), reason="", seconds=1.0, at=0.0,
+            detail={}, opened=n, closed=n,
+        )
+        for n in (3, 4, 5, 7, 9, 10, 11, 12, 13, 15)
+    ]  # fmt: skip
+    text = after_cycle(cycle, cycle, 0.0).text
+    assert text.startswith("experiments 3–5, 7, 9–13, 15: 10 discarded; nearest was 3 (a hypothesis that")
+    assert "…; -3)" in text

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from overnight.core.clock import timestamp
-from overnight.core.escape import visible
+from overnight.core.escape import brief, visible
 from overnight.loop.record.experiment import Direction, Experiment, Finding
 
 MEMORY = "MEMORY.md"
@@ -20,6 +20,7 @@ CYCLE = 10
 LEANING = 200
 MEMORY_LINES = 60
 _LINE_CHARACTERS = 300
+_VERDICTS = {"keep": "kept", "discard": "discarded", "crash": "crashed", "timeout": "timed out"}
 
 
 def after_keep(kept: Experiment, metric: str, champion_metric: float | None) -> Finding:
@@ -39,16 +40,27 @@ def after_cycle(recent: Sequence[Experiment], earlier: Sequence[Experiment], at:
     """
     last = recent[-1]
     counts = Counter(item.status for item in recent)
-    told = ", ".join(f"{count} {status}" for status, count in counts.most_common())
-    parts = [f"experiments {recent[0].n}–{last.n}: {told}"]
+    told = ", ".join(f"{count} {_VERDICTS.get(status, status)}" for status, count in counts.most_common())
+    parts = [f"experiments {_spans([item.n for item in recent])}: {told}"]
     near = [item for item in recent if item.status == "discard" and item.delta is not None]
     if near and not counts["keep"]:
         best = max(near, key=lambda item: item.delta if item.delta is not None else -math.inf)
-        parts.append(f"nearest was {best.n} ({best.hypothesis[:80]}; {signed(best.delta)})")
+        parts.append(f"nearest was {best.n} ({brief(best.hypothesis, 80)}; {signed(best.delta)})")
     leaning = _leanings(earlier)
     if leaning:
         parts.append(f"so far {leaning}")
     return Finding(last.n, "cycle", _line("; ".join(parts)), at)
+
+
+def _spans(numbers: Sequence[int]) -> str:
+    """Ascending numbers for people: `1–4, 6, 8–9`. Workers finish out of order, so a cycle may have gaps."""
+    runs: list[list[int]] = []
+    for n in numbers:
+        if runs and n == runs[-1][-1] + 1:
+            runs[-1].append(n)
+        else:
+            runs.append([n])
+    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}–{run[-1]}" for run in runs)
 
 
 def _leanings(experiments: Sequence[Experiment]) -> str:

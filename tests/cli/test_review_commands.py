@@ -81,3 +81,28 @@ def test_a_run_without_experiments_says_why(tmp_path: Path) -> None:
     (arena / "art.py").write_text("X = 3.0  # knob: 5..0 logg\n")
     done = overnight("run", arena, "--experiments", "1", cwd=arena)
     assert done.returncode == 1 and "only the baseline was measured" in done.stderr and "logg" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("editable", "how", "found"),
+    [
+        ("[art.py]", ONE_STEP, []),
+        ("['*.py']", ONE_STEP, ["evaluate.py"]),
+        ("[art.py, evaluate.py]", "evaluate: python ./evaluate.py art.py", ["evaluate.py"]),
+        ("[art.py]", "evaluate: python evaluate.py art.py", []),
+    ],
+)
+def test_arena_check_tells_where_authors_may_change_what_measures(
+    tmp_path: Path, editable: str, how: str, found: list[str]
+) -> None:
+    arena = _arena(tmp_path, how=how)
+    program = arena / "program.md"
+    program.write_text(program.read_text().replace("[art.py]", editable))
+    told = json.loads(overnight("arena", "check", arena, "--json", cwd=arena).stdout)
+    assert told["editable_evaluator"] == found
+    assert any("may change evaluate.py" in line for line in told["advice"]) is bool(found)
+
+
+def test_a_file_in_the_place_of_an_arena_is_told_apart(tmp_path: Path) -> None:
+    done = overnight("run", _arena(tmp_path) / "program.md", cwd=tmp_path)
+    assert done.returncode == 2 and "program.md' is a file" in done.stderr

@@ -73,7 +73,7 @@ def _filter() -> Check:
 
 
 def _try(name: Literal["bwrap", "landlock"], hierarchy: Hierarchy | None) -> Check:
-    found = find_bwrap() or "not installed" if name == "bwrap" else f"ABI {landlock_abi()} of {NEEDED_ABI} needed"
+    found = find_bwrap() or "not installed" if name == "bwrap" else f"ABI {landlock_abi()}, {NEEDED_ABI} needed"
     try:
         tried(name, hierarchy)
     except IsolationMissing as problem:

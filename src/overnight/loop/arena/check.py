@@ -1,6 +1,7 @@
 """`overnight arena check`: is this arena fit to be left alone? Measures the baseline and says what would go wrong."""
 
 import math
+import re
 import statistics
 import tempfile
 from collections.abc import Callable, Sequence
@@ -42,6 +43,7 @@ class CheckUp:
         detectable_effect: smallest true improvement that is kept four times out of five.
         integrity: `separate` or `shared`.
         saturated: the metric stands at a bound it cannot pass in its direction.
+        editable_evaluator: scripts that measure or check and that authors may change, as in karpathy/autoresearch.
         knobs: what the `search` author would turn.
         experiments_per_hour: with one worker, going by what a null challenger costs.
         problems: what keeps a run from meaning anything.
@@ -60,6 +62,7 @@ class CheckUp:
     integrity: str
     sandbox: str
     saturated: bool
+    editable_evaluator: Sequence[str]
     knobs: Sequence[str]
     experiments_per_hour: float | None
     problems: Sequence[str] = field(default_factory=tuple)
@@ -137,6 +140,12 @@ def check(
         advice.append(
             f"{arena.metric} is exactly {values[0]:g}; if it cannot pass that, every success reads as a discard"
         )
+    ours = _editable_evaluator(arena, taken.files)
+    if ours:
+        advice.append(
+            f"authors may change {', '.join(ours)}, which measures or checks: unless that is the artifact itself, "
+            "take it out of `editable`"
+        )
     if not knobs:
         advice.append("`search` finds no constants to turn; add some, or bring an author that writes code")
     if arena.integrity == "shared":
@@ -158,11 +167,24 @@ def check(
         integrity=arena.integrity,
         sandbox=sandbox.name,
         saturated=saturated,
+        editable_evaluator=ours,
         knobs=knobs,
         experiments_per_hour=per_hour,
         problems=problems,
         advice=advice,
     )
+
+
+def _editable_evaluator(arena: Arena, files: Files) -> list[str]:
+    """The script of each command that decides, the first file that it names, where authors may change it."""
+    front = arena.front
+    found = set()
+    for command in (front.score, front.evaluate, front.holdout, *front.checks):
+        words = (word.removeprefix("./") for word in re.split(r"[\s'\"]+", command or ""))
+        script = next((word for word in words if word in files), None)
+        if script is not None and script in arena.editable:
+            found.add(script)
+    return sorted(found)
 
 
 def _judge_measurements(arena: Arena, measured: Sequence[Measured], problems: list[str], advice: list[str]) -> None:

@@ -1,6 +1,7 @@
 """The inner loop, on real git, SQLite, sandboxes and authors: what becomes of each kind of change."""
 
 import json
+import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -316,6 +317,44 @@ def test_only_the_baseline_fitting_is_no_success(arena: Arena, spend: Any) -> No
     result = spend(arena(), None, for_s=0.01)
     assert result.report["experiments"] == 0 and result.report["kept"] == 0
     assert result.report["stopped"] == "the time was used up"
+
+
+def test_what_was_paid_for_when_the_time_is_up_is_on_record_and_claimed(arena: Arena, spend: Any) -> None:
+    evaluate = (
+        "import os, random, art\n"
+        "noise = random.Random(os.environ['OVERNIGHT_SEED']).gauss(0, 1)\n"
+        "print('score:', -abs(art.X - 7) - abs(art.Y - 4) + noise)\n"
+    )
+    result = spend(arena({"evaluate.py": evaluate}), None, for_s=6, workers=2)
+    record = result.workspace.record
+    assert record.run("night").state == "finished" and not record.inflight("night")
+    assert result.report["stopped"] == "the time was used up" and result.report["gain"] is not None
+    judged = {item.n for item in result.experiments}
+    assert {item.n for item in record.measurements("night")} <= judged and judged == set(range(len(judged)))
+
+
+def test_two_workers_shift_no_comparison(arena: Arena, spend: Any) -> None:
+    evaluate = (
+        "import os, random, art\n"
+        "print('score:', -abs(art.X - 7) + random.Random(os.environ['OVERNIGHT_SEED']).gauss(0, 1))\n"
+        "print('cores:', sum(1 << core for core in os.sched_getaffinity(0)))\n"
+    )
+    result = spend(arena({"evaluate.py": evaluate}), 12, workers=2)
+    record = result.workspace.record
+    cores: dict[int, set[int]] = {0: set(), 1: set()}
+    compared = 0
+    for n in range(1, 13):
+        measured = record.measurements("night", n)
+        for item in measured:
+            cores[item.slot].add(int(item.secondary["cores"]))
+            pair = [other for other in measured if other.seed == item.seed]
+            # Whatever one slot has and the other lacks meets challenger and champion alike.
+            assert len({other.slot for other in pair}) == 1
+            compared += len(pair) == 2
+    assert compared
+    if len(os.sched_getaffinity(0)) >= 2:
+        (one,), (other,) = cores.values()
+        assert one & other == 0
 
 
 def test_a_baseline_that_fails_is_an_error_that_shows_the_scorers_words(arena: Arena, spend: Any) -> None:

@@ -22,7 +22,7 @@ def arena() -> None:
 
 
 @arena.command()
-@click.argument("place", type=click.Path(path_type=Path), metavar="ARENA")
+@click.argument("place", type=click.Path(path_type=Path, file_okay=False), metavar="ARENA")
 @click.option(
     "--sandbox", type=click.Choice(["bwrap", "landlock", "none"]), help="Isolation; the best there is by default."
 )
@@ -117,7 +117,7 @@ def new(
 
 
 @arena.command()
-@click.argument("place", required=False, type=click.Path(path_type=Path), metavar="[ARENA]")
+@click.argument("place", required=False, type=click.Path(path_type=Path, file_okay=False), metavar="[ARENA]")
 @click.option(
     "--set", "given", multiple=True, metavar="KEY=ANSWER", help="An answer; `--set help` lists the questions."
 )

@@ -139,7 +139,7 @@ def scaffold(folder: Path, template: str, answers: Mapping[str, str]) -> list[Pa
 
 def _from_template(folder: Path, template: str, given: Mapping[str, str]) -> dict[str, bytes]:
     if template not in TEMPLATES:
-        raise UsageError(f"there is no template {template!r}", hint=suggest(template, [*TEMPLATES, GOAL]))
+        raise UsageError(f"there is no template {template!r}", hint=suggest(template, TEMPLATES))
     source = resources.files("overnight.loop") / "templates" / template
     items = {item.name: item.read_bytes() for item in source.iterdir() if item.is_file()}
     program = items.pop(PROGRAM).decode("utf-8")

@@ -245,6 +245,28 @@ def test_a_conversation_kept_by_the_provider_is_counted_at_its_longest(gateway: 
     assert post(gateway, gateway.key(), path, asked)[0] == 429
 
 
+@pytest.mark.parametrize(
+    ("format_", "part"),
+    [
+        ("chat", {"type": "file", "file": {"file_id": "file-1"}}),
+        ("responses", {"type": "input_file", "file_url": "http://x/long.pdf"}),
+        ("messages", {"type": "document", "source": {"type": "url", "url": "http://x/long.pdf"}}),
+        ("messages", {"type": "document", "source": {"type": "file", "file_id": "file-1"}}),
+    ],
+)
+def test_a_file_that_is_only_named_is_counted_as_all_that_the_model_takes(
+    gateway: RunningGateway, models: ScriptedModels, format_: str, part: dict[str, Any]
+) -> None:
+    """How long it is nobody here can see."""
+    gateway.change("author", price=PriceSettings(input=1.0, output=0.0), context=400_000)
+    path, body = BODIES[format_]
+    said = [{"role": "user", "content": [part]}]
+    asked = {**body, "model": "author", ("input" if format_ == "responses" else "messages"): said}
+    assert post(gateway, gateway.key("short", limits=[Limit("usd", 0.39)]), path, asked)[0] == 429
+    assert post(gateway, gateway.key("enough", limits=[Limit("usd", 0.41)]), path, asked)[0] == 200
+    assert len(models.requests) == 1
+
+
 def test_what_a_gateway_leases_is_soon_back_in_the_accounts(gateway: RunningGateway, models: ScriptedModels) -> None:
     """Two gateways on one workspace, and reports: each finds what the others don't use."""
     limits = (Limit("calls", 1000), Limit("tokens", 1e6, "minute"))

@@ -54,7 +54,7 @@ def test_what_is_set_aside_is_never_less_than_what_it_costs(
     size = Size(bytes=text)
     read, written = min(read, text), min(written, max(0, text - read))
     usage = Usage(text, output, cache_read=read, cache_write=written, cache_write_long=written // 2)
-    assert price.most_usd(size.most, output) >= price.cost_usd(usage) - 1e-9
+    assert price.most_usd(size.most(0), output) >= price.cost_usd(usage) - 1e-9
 
 
 def test_a_cut_context() -> None:

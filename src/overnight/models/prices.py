@@ -38,6 +38,7 @@ class Price:
         fees: of a use of a tool that the provider runs itself, by the tool's name.
         request_usd: of a call, beside its tokens.
         aside_usd: what is set aside beside tokens and `request_usd`; no part of the cost.
+        context: tokens that the model takes; 0 is not known.
     """
 
     rates: tuple[tuple[int, Rates], ...]
@@ -45,6 +46,7 @@ class Price:
     fees: Mapping[str, float] = field(default_factory=dict)
     request_usd: float = 0.0
     aside_usd: float = 0.0
+    context: int = 0
     _starts: Sequence[int] = field(init=False, repr=False, compare=False, default=())
 
     def __post_init__(self) -> None:
@@ -101,14 +103,15 @@ def price_of(
         Refused: nobody knows it.
     """
     if release.price is not None:
-        return replace(_configured(release.price, "configured"), fees=provider.fees)
+        return replace(_configured(release.price, "configured"), fees=provider.fees, context=release.context)
     if provider.free:
         return FREE
     found = _listed(provider.prices or provider.via or provider_name, release.model)
     if found is not None:
-        return replace(found, fees={**found.fees, **provider.fees})
+        return replace(found, fees={**found.fees, **provider.fees}, context=release.context or found.context)
     if unpriced is not None:
-        return replace(_configured(unpriced, "configured for unpriced models"), fees=provider.fees)
+        worst = _configured(unpriced, "configured for unpriced models")
+        return replace(worst, fees=provider.fees, context=release.context)
     raise Refused(
         f"nobody knows what {release.model!r} of provider {provider_name!r} costs, so it is not called",
         reason="unpriced_model",
@@ -159,6 +162,7 @@ def _listed(provider: str, model: str) -> Price | None:
         f"genai-prices: {found.provider.id}/{found.model.id}",
         {tool: fee for tool, fee in fees.items() if fee},
         _rate(getattr(listed, "requests_kcount", None), 0) * 1e3,
+        context=found.model.context_window or 0,
     )
 
 

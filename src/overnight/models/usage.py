@@ -8,6 +8,8 @@ from typing import Final
 _BYTES_A_TOKEN: Final = 3.0
 """English prose has 4.5 bytes a token with the tokenizers of 2024 and later, code 3.3, Chinese 3.5; from below."""
 _MOST_BYTES_A_TOKEN: Final = 5.0
+_LONGEST_CONTEXT: Final = 1_000_000
+"""Tokens; the longest that models of 2026 take, but for a few."""
 _FEWEST_WORDS: Final = 200
 _TRUNCATED_BELOW: Final = 0.7
 
@@ -50,21 +52,23 @@ class Size:
         bytes: of all its text in UTF-8: no tokenizer makes more tokens than that.
         unseen: tokens of what isn't text or isn't in the request: images, files, conversations kept by the provider.
         items: messages and tools, each of which costs a few tokens of its own.
+        whole: it refers to something of a length that nobody here can see, such as a file by its URL.
     """
 
     bytes: int = 0
     unseen: int = 0
     items: int = 0
+    whole: bool = False
 
     @property
     def expected(self) -> int:
         """Tokens it should be, roughly and rather too many."""
         return math.ceil(self.bytes / _BYTES_A_TOKEN) + self.unseen + 8 * self.items
 
-    @property
-    def most(self) -> int:
-        """Tokens it can be at most."""
-        return self.bytes + self.unseen + 16 * self.items + 64
+    def most(self, context: int) -> int:
+        """Tokens it can be at most, for a model that takes `context`; 0 is not known."""
+        seen = self.bytes + self.unseen + 16 * self.items + 64
+        return max(seen, context or _LONGEST_CONTEXT) if self.whole else seen
 
 
 def estimate_tokens(text: str) -> int:

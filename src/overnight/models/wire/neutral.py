@@ -105,6 +105,7 @@ class Request:
         choices: how many answers.
         schema: JSON schema the answer must follow; an empty one: any JSON object.
         unseen: tokens of what is not in the request, see `Size`.
+        whole: it refers to something of unknown length, see `Size`.
     """
 
     model: str
@@ -121,6 +122,7 @@ class Request:
     choices: int = 1
     schema: Mapping[str, Any] | None = None
     unseen: int = 0
+    whole: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,11 +298,13 @@ class Wire(Protocol):
 def size_of(request: Request) -> Size:
     """How much a request holds."""
     count = sum(map(_bytes, request.system))
-    unseen = request.unseen
+    unseen, whole = request.unseen, request.whole
     for message in request.messages:
         for part in message.parts:
             if isinstance(part, Media):
-                unseen += UNSEEN_IMAGE if part.media_type.startswith("image") else len(part.data) + UNSEEN_IMAGE
+                image = part.media_type.startswith("image")
+                unseen += UNSEEN_IMAGE if image else len(part.data) + UNSEEN_IMAGE
+                whole = whole or not (image or part.data)
             elif isinstance(part, ToolCall):
                 count += _bytes(part.name) + _bytes(part.arguments)
             else:
@@ -309,7 +313,7 @@ def size_of(request: Request) -> Size:
         count += _bytes(tool.name) + _bytes(tool.description) + len(json.dumps(tool.schema))
     if request.schema is not None:
         count += len(json.dumps(request.schema))
-    return Size(count, unseen, len(request.messages) + len(request.tools) + len(request.system))
+    return Size(count, unseen, len(request.messages) + len(request.tools) + len(request.system), whole)
 
 
 def words_of(request: Request) -> int:

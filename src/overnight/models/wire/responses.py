@@ -26,7 +26,7 @@ from overnight.models.wire.neutral import (
 from overnight.models.wire.responses_stream import ResponsesReader, ResponsesWriter, output_of, whole
 
 UNSEEN_CONVERSATION: Final = 128_000
-"""Tokens counted for a conversation that the provider keeps: it isn't in the request, so the most it may be is."""
+"""Tokens expected of a conversation that the provider keeps; money is set aside for all that the model takes."""
 _KEPT_ELSEWHERE: Final = ("previous_response_id", "conversation", "prompt")
 
 
@@ -62,6 +62,7 @@ class Responses:
         schema: Mapping[str, Any] | None = None
         if shaped.get("type") in ("json_schema", "json_object"):
             schema = table(shaped.get("schema", {}), "text.format.schema")
+        kept = any(body.get(name) for name in _KEPT_ELSEWHERE)
         return Request(
             model=text(body.get("model"), "model"),
             system=tuple(system),
@@ -74,7 +75,8 @@ class Responses:
             stream=flag(body.get("stream"), "stream"),
             usage_wanted=True,
             schema=schema,
-            unseen=UNSEEN_CONVERSATION if any(body.get(name) for name in _KEPT_ELSEWHERE) else 0,
+            unseen=UNSEEN_CONVERSATION if kept else 0,
+            whole=kept,
         )
 
     def forward(self, body: Body, ask: Ask) -> dict[str, Any]:

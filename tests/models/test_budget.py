@@ -152,6 +152,18 @@ def test_parameters_of_the_configuration_cannot_make_a_call_dearer_than_what_is_
         ReleaseSettings("openai", "gpt-x", params={name: 50_000})
 
 
+def test_what_costs_more_than_the_known_price_is_not_asked_for(gateway: RunningGateway, models: ScriptedModels) -> None:
+    key, (path, body) = gateway.key(), BODIES["chat"]
+    status, answer = post(gateway, key, path, {**body, "model": "author", "service_tier": "priority"})
+    assert status == 403 and b"service_tier" in answer and not models.requests
+    status, answer = post(gateway, key, BODIES["messages"][0], {**body, "model": "claude", "speed": "fast"})
+    assert status == 403 and b"speed" in answer and not models.requests
+    assert post(gateway, key, path, {**body, "model": "author", "service_tier": "flex"})[0] == 200
+    gateway.change("author", params={"service_tier": "priority"})
+    assert post(gateway, key, path, {**body, "model": "author"})[0] == 200
+    assert models.requests[-1].body["service_tier"] == "priority"
+
+
 def test_each_key_has_its_own_budget_and_limits(gateway: RunningGateway, models: ScriptedModels) -> None:
     gateway.change("author", price=DEAR)
     models.otherwise = lambda _: say("x", output_tokens=1000)

@@ -91,6 +91,30 @@ class Price:
         return self.rates[max(0, bisect.bisect_left(self._starts, input_tokens) - 1)][1]
 
 
+_DEARER: Final[Mapping[str, frozenset[str]]] = {
+    "service_tier": frozenset({"priority"}),
+    "speed": frozenset({"fast"}),
+    "inference_geo": frozenset({"us"}),
+}
+"""What a request may ask for that providers charge more for than the list says: up to six times as much."""
+
+
+def dearer(body: Mapping[str, Any], params: Mapping[str, Any]) -> str:
+    """What a request asks for beyond the price that is known, in words; empty if it doesn't.
+
+    Args:
+        body: as it is to be sent.
+        params: of the release: whoever configures it there sets its price too.
+    """
+    for name, values in _DEARER.items():
+        if name not in params and isinstance(body.get(name), str) and body[name] in values:
+            return (
+                f"{name} = {body[name]!r} costs more than the price that is known, so it is not asked for;"
+                " set it in params of a model of its own, with its price"
+            )
+    return ""
+
+
 FREE: Final = Price(((0, Rates(0.0, 0.0, 0.0, 0.0, 0.0)),), _FREE)
 
 

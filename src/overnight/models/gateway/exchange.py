@@ -21,6 +21,7 @@ from overnight.models.gateway.recorder import Recorder
 from overnight.models.gateway.reveal import reveal_json
 from overnight.models.gateway.server_tools import bounded, charged, set_aside
 from overnight.models.gateway.stream import StreamBroken, Streaming
+from overnight.models.prices import dearer
 from overnight.models.queue.providers import SharedProviders
 from overnight.models.queue.turns import Preempted
 from overnight.models.release import Release, Releases
@@ -108,7 +109,10 @@ class Exchange:
         self._so_far = None
         try:
             wire = wire_for(release, call.wire)
-            body, self._uses = bounded(wire.name, self._body(release, wire), release.provider.tool_uses)
+            body = self._body(release, wire)
+            if beyond := dearer(body, release.settings.params):
+                raise _Skipped(Failure("permission", 403, beyond))
+            body, self._uses = bounded(wire.name, body, release.provider.tool_uses)
             tokens = self._answer_tokens(release)
             span.attributes[names.REQUEST_MAX_TOKENS] = tokens
             async with self._parts.shared.turn(release, call.key.agent, call.headers, call.size.expected + tokens):

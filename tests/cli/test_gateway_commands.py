@@ -109,6 +109,19 @@ def test_from_nothing_to_a_call_on_record(workspace: Path) -> None:
     assert "openai/gpt-x" in overnight("usage", *at) and "together $" in overnight("usage", "--since", "1h", *at)
 
 
+def test_long_texts_are_shown_to_their_end_where_asked_for(workspace: Path) -> None:
+    at = ("--workspace", str(workspace))
+    with ScriptedModels(say("answer " * 1000 + "last")) as models:
+        (workspace / "overnight.toml").write_text(SETTINGS.format(url=models.url, model="gpt-x"))
+        key = overnight("gateway", "key", "new", "agent", *at).strip()
+        with serving(workspace) as (_, url):
+            ask(url, key, "question " * 1000 + "end")
+    (trace,) = json.loads(overnight("trace", "list", "--json", *at))
+    cut, full = (overnight("trace", "show", trace["trace_id"], *more, *at) for more in ((), ("--full",)))
+    assert "characters)" in cut and "question end" not in cut and "answer last" not in cut
+    assert "characters)" not in full and "question end" in full and "answer last" in full
+
+
 def test_a_night_never_passes_its_budget(workspace: Path) -> None:
     """Asked until it refuses, with answers as long as they may be."""
     at = ("--workspace", str(workspace))
@@ -139,7 +152,7 @@ def test_keys_are_listed_and_revoked(workspace: Path) -> None:
         overnight("ask", "Write a poem", *at)
     names = [item["name"] for item in json.loads(overnight("gateway", "key", "list", "--json", *at))]
     assert names == ["one"] and "own-" in overnight("gateway", "key", "list", "--all", *at)
-    overnight("gateway", "key", "revoke", "one", *at)
+    assert json.loads(overnight("gateway", "key", "revoke", "one", "--json", *at)) == {"name": "one", "revoked": True}
     assert json.loads(overnight("gateway", "key", "list", "--json", *at))[0]["revoked"] is True
     assert "no key" in overnight("gateway", "key", "revoke", "one", *at, status=2)
 

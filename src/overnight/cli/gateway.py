@@ -142,10 +142,14 @@ def list_(ctx: click.Context, every: bool, folder: Path | None, as_json: bool) -
 @key.command()
 @click.argument("name")
 @in_workspace
+@as_json
 @click.pass_context
-def revoke(ctx: click.Context, name: str, folder: Path | None) -> None:
+def revoke(ctx: click.Context, name: str, folder: Path | None, as_json: bool) -> None:
     """Take a key out of force, within a second also where a gateway runs."""
     from overnight.models.gateway.keys import Keys
 
     Keys(opened(folder or ctx.obj).database).revoke(name)
+    if as_json:
+        print_json({"name": name, "revoked": True})
+        return
     click.echo(f"{name} is revoked")

@@ -48,9 +48,10 @@ def list_(limit: int, folder: Path | None, as_json: bool) -> None:
 @trace.command()
 @click.argument("trace_id", metavar="ID")
 @click.option("--brief", is_flag=True, help="Leave out what was said.")
+@click.option("--full", is_flag=True, help="Show long texts to their end; --json always does.")
 @in_workspace
 @as_json
-def show(trace_id: str, brief: bool, folder: Path | None, as_json: bool) -> None:
+def show(trace_id: str, brief: bool, full: bool, folder: Path | None, as_json: bool) -> None:
     """One trace as a tree. ID may be the beginning of a trace's id, or a span's."""
     from overnight.trace.tree import document, render
     from overnight.workspace.gateway import trace_store
@@ -61,7 +62,7 @@ def show(trace_id: str, brief: bool, folder: Path | None, as_json: bool) -> None
         print_json({"trace": spans[0].place.trace_id, "spans": document(store, spans)})
         return
     click.echo(f"trace {spans[0].place.trace_id}, {timestamp(spans[0].started_us / 1e6)}")
-    click.echo(render(store, spans, texts=not brief))
+    click.echo(render(store, spans, texts=not brief, full=full))
 
 
 @trace.command()

@@ -5,6 +5,7 @@ that it can't pass for a line of ours.
 """
 
 import json
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -45,18 +46,20 @@ def document(store: TraceStore, spans: Sequence[Span]) -> list[dict[str, Any]]:
     return [_document(store, node) for node in tree(spans)]
 
 
-def render(store: TraceStore, spans: Sequence[Span], *, texts: bool = True) -> str:
+def render(store: TraceStore, spans: Sequence[Span], *, texts: bool = True, full: bool = False) -> str:
     """The trace as lines for a terminal.
 
     Args:
         store: has what was said.
         spans: of the trace.
         texts: show what was said, not only by whom.
+        full: all of it; else of each text its beginning.
     """
     outputs: set[str] = set()
     lines: list[str] = []
+    limit = (sys.maxsize if full else SHOWN_CHARACTERS) if texts else 0
     for node in tree(spans):
-        lines += _lines(store, node, "", texts, outputs)
+        lines += _lines(store, node, "", limit, outputs)
     return "\n".join(lines)
 
 
@@ -90,32 +93,32 @@ _TOLD: Final = (
 )
 
 
-def _lines(store: TraceStore, node: Node, indent: str, texts: bool, outputs: set[str]) -> Iterator[str]:
+def _lines(store: TraceStore, node: Node, indent: str, limit: int, outputs: set[str]) -> Iterator[str]:
     span = node.span
     yield f"{indent}{timestamp(span.started_us / 1e6)[11:23]}  {line(span)}"
     inner = indent + "  "
     for name, label in ((names.CONTEXT_TAKEN, "saw"), (names.CONTEXT_LEFT_OUT, "left out")):
         for told in _hashes(span, name):
             yield f"{inner}· {label} {visible(told, limit=200)}"
-    if texts:
-        yield from _given(store, span, inner, outputs)
+    if limit:
+        yield from _given(store, span, inner, limit, outputs)
         for name in _hashes(span, names.INPUT):
             # What a client sends back of an earlier answer has been shown as that answer.
             if name not in outputs:
-                yield from _said(store, name, inner)
+                yield from _said(store, name, inner, limit)
     events = list(span.events)
     for child in node.children:
         while events and events[0][0] <= child.span.started_us:
             yield _event(*events.pop(0), inner)
-        yield from _lines(store, child, inner, texts, outputs)
+        yield from _lines(store, child, inner, limit, outputs)
     yield from (_event(*event, inner) for event in events)
-    if texts and not any(names.OUTPUT in child.span.attributes for child in node.children):
+    if limit and not any(names.OUTPUT in child.span.attributes for child in node.children):
         for name in _hashes(span, names.OUTPUT):
             outputs.add(name)
-            yield from _said(store, name, inner)
+            yield from _said(store, name, inner, limit)
 
 
-def _given(store: TraceStore, span: Span, indent: str, shown: set[str]) -> Iterator[str]:
+def _given(store: TraceStore, span: Span, indent: str, limit: int, shown: set[str]) -> Iterator[str]:
     """Instructions and tools, where they are not those that were shown before."""
     for label, attribute in (("system", names.INSTRUCTIONS), ("tools", names.TOOLS)):
         for name in _hashes(span, attribute):
@@ -127,7 +130,7 @@ def _given(store: TraceStore, span: Span, indent: str, shown: set[str]) -> Itera
             if label == "tools":
                 told = [", ".join(str(tool[0]) for tool in told if isinstance(tool, list) and tool)]
             for text in told:
-                for number, row in enumerate(visible(str(text), lines=True, limit=SHOWN_CHARACTERS).split("\n")):
+                for number, row in enumerate(visible(str(text), lines=True, limit=limit).split("\n")):
                     yield f"{indent}{label if number == 0 else '':<9} │ {row}"
 
 
@@ -136,10 +139,10 @@ def _event(at_us: int, name: str, fields: Mapping[str, Attribute], indent: str) 
     return f"{indent}{timestamp(at_us / 1e6)[11:23]}  · {visible(name, limit=80)}  {told}".rstrip()
 
 
-def _said(store: TraceStore, name: str, indent: str) -> Iterator[str]:
+def _said(store: TraceStore, name: str, indent: str, limit: int) -> Iterator[str]:
     message = _body(store, name)
     if not isinstance(message, dict):
-        yield f"{indent}│ {visible(str(message), limit=SHOWN_CHARACTERS)}"
+        yield f"{indent}│ {visible(str(message), limit=limit)}"
         return
     role = visible(str(message.get("role", "?")), limit=20)
     for part in message.get("parts") or ():
@@ -148,7 +151,7 @@ def _said(store: TraceStore, name: str, indent: str) -> Iterator[str]:
             text = f"calls {part.get('name')}({part.get('arguments')})"
         elif part.get("type") == "tool_call_response":
             text = f"result {text}"
-        for number, row in enumerate(visible(text, lines=True, limit=SHOWN_CHARACTERS).split("\n")):
+        for number, row in enumerate(visible(text, lines=True, limit=limit).split("\n")):
             yield f"{indent}{role if number == 0 else '':<9} │ {row}"
 
 

@@ -43,8 +43,8 @@ def claude(gateway: RunningGateway, tools: list[Any], stream: bool = False, **mo
             return events.get_final_message()
 
 
-def gpt(gateway: RunningGateway, tools: list[Any], stream: bool = False, **more: Any) -> Any:
-    with openai.OpenAI(base_url=f"{gateway.url}/v1", api_key=gateway.key("openai"), max_retries=0) as client:
+def gpt(gateway: RunningGateway, tools: list[Any], stream: bool = False, name: str = "openai", **more: Any) -> Any:
+    with openai.OpenAI(base_url=f"{gateway.url}/v1", api_key=gateway.key(name), max_retries=0) as client:
         if not stream:
             return client.responses.create(model="author", input="news?", tools=tools, **more)
         return list(client.responses.create(model="author", input="news?", tools=tools, stream=True, **more))
@@ -75,12 +75,35 @@ def test_uses_get_a_bound_where_the_request_has_none(fees: RunningGateway, model
 
 
 def test_a_budget_holds_for_them_before_the_call(fees: RunningGateway, models: ScriptedModels) -> None:
-    """Three searches at a cent do not fit into two and a half."""
+    """Three searches at a cent do not fit into two and a half; nor do two, if each may find as much as the model takes."""
+    fees.change("claude", context=1000)
     with pytest.raises(anthropic.RateLimitError):
         claude(fees, [SEARCH], limits=[Limit("usd", 0.025)])
     assert not models.requests
     claude(fees, [{**SEARCH, "max_uses": 2}], name="two", limits=[Limit("usd", 0.025)])
     assert len(models.requests) == 1
+    fees.change("claude", context=10_000)
+    with pytest.raises(anthropic.RateLimitError):
+        claude(fees, [{**SEARCH, "max_uses": 2}], name="three", limits=[Limit("usd", 0.025)])
+
+
+FETCH: Any = {"type": "web_fetch_20250910", "name": "web_fetch"}
+MCP: Any = {"type": "mcp", "server_label": "x", "server_url": "https://x.example", "require_approval": "never"}
+
+
+@pytest.mark.parametrize(("ask", "tool"), [(claude, FETCH), (gpt, MCP)])
+def test_what_a_tool_without_a_fee_reads_is_set_aside_too(
+    fees: RunningGateway, models: ScriptedModels, ask: Any, tool: Any
+) -> None:
+    """A page of a thousand tokens, three times, at a dollar a million."""
+    fees.change("claude", context=1000)
+    fees.change("author", context=1000)
+    fees.set(limits=(Limit("usd", 0.003),))
+    with pytest.raises((anthropic.RateLimitError, openai.RateLimitError)):
+        ask(fees, [tool])
+    fees.set(limits=(Limit("usd", 1.0),))
+    ask(fees, [tool], name="two")
+    assert len(models.requests) == 1 and fees.spent_usd == pytest.approx(tokens_usd(fees))
 
 
 def test_what_a_lost_answer_may_have_used_stays_counted(fees: RunningGateway, models: ScriptedModels) -> None:

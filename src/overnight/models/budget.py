@@ -85,7 +85,7 @@ class Budget:
         Raises:
             StoreError: it cannot be counted; the call must not be made.
         """
-        usd = price.most_usd(size.most(price.context), answer_tokens)
+        usd = price.most_usd(size.most(price.context, price.rounds), answer_tokens)
         wanted = self._wanted(limits, key, release)
         if not wanted:
             return Held(Lease(), price, usd)

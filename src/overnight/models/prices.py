@@ -15,6 +15,10 @@ from overnight.models.usage import Usage
 _FREE: Final = "free"
 _UNKNOWN_FEE_USD: Final = 0.035
 """The highest fee in the price list of November 2026: a web search at Google's."""
+FREE_TOOLS: Final = frozenset(
+    {"web_fetch", "tool_search_tool_regex", "tool_search_tool_bm25", "tool_search", "mcp", "mcp_toolset"}
+)
+"""Run by the provider, or by a server of the client's, without a fee of their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +43,7 @@ class Price:
         request_usd: of a call, beside its tokens.
         aside_usd: what is set aside beside tokens and `request_usd`; no part of the cost.
         context: tokens that the model takes; 0 is not known.
+        rounds: how often the model may read all that it takes once more, for tools that the provider runs itself.
     """
 
     rates: tuple[tuple[int, Rates], ...]
@@ -47,6 +52,7 @@ class Price:
     request_usd: float = 0.0
     aside_usd: float = 0.0
     context: int = 0
+    rounds: int = 0
     _starts: Sequence[int] = field(init=False, repr=False, compare=False, default=())
 
     def __post_init__(self) -> None:
@@ -80,7 +86,7 @@ class Price:
 
     def fee_usd(self, tool: str) -> float | None:
         """What a use of a provider's own tool costs; None if nobody knows."""
-        return 0.0 if self.source == _FREE else self.fees.get(tool)
+        return 0.0 if self.source == _FREE or tool in FREE_TOOLS else self.fees.get(tool)
 
     def _charged_usd(self, tool: str) -> float:
         # A provider may report what nobody asked for; it is not free.

@@ -65,10 +65,10 @@ class Size:
         """Tokens it should be, roughly and rather too many."""
         return math.ceil(self.bytes / _BYTES_A_TOKEN) + self.unseen + 8 * self.items
 
-    def most(self, context: int) -> int:
-        """Tokens it can be at most, for a model that takes `context`; 0 is not known."""
-        seen = self.bytes + self.unseen + 16 * self.items + 64
-        return max(seen, context or _LONGEST_CONTEXT) if self.whole else seen
+    def most(self, context: int, rounds: int = 0) -> int:
+        """Tokens it can be at most for a model that takes `context` (0: not known), and `rounds` times that beside."""
+        seen, taken = self.bytes + self.unseen + 16 * self.items + 64, context or _LONGEST_CONTEXT
+        return (max(seen, taken) if self.whole else seen) + rounds * taken
 
 
 def estimate_tokens(text: str) -> int:

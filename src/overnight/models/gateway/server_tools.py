@@ -30,10 +30,6 @@ _CLIENTS: Final = frozenset(
     }
 )
 """Run by the client; the provider charges their words alone."""
-_FREE: Final = frozenset(
-    {"web_fetch", "tool_search_tool_regex", "tool_search_tool_bm25", "tool_search", "mcp", "mcp_toolset"}
-)
-"""Run by the provider, or by a server of the client's, without a fee of their own."""
 _SAME: Final = {"code_interpreter": "code_execution", "shell": "code_execution", "web": "web_search"}
 _SOURCES: Final = 20
 """What `search_parameters` reads where it sets no limit."""
@@ -69,10 +65,10 @@ def bounded(wire: WireName, body: Mapping[str, Any], most: int) -> tuple[dict[st
 def _bounded_tool(wire: WireName, tool: Any, most: int, uses: dict[str, int]) -> Any:
     """The tool as it is to be sent; its uses are added to `uses` if it is the provider's own."""
     name = _name(tool)
-    if name in _CLIENTS or name in _FREE:
+    if name in _CLIENTS:
         return tool
     number = most
-    if wire == "messages" and name == "web_search":
+    if wire == "messages" and name in ("web_search", "web_fetch"):
         number = tool["max_uses"] if _counts(tool.get("max_uses")) else most
         tool = {**tool, "max_uses": number}
     uses[name] = uses.get(name, 0) + number
@@ -80,7 +76,10 @@ def _bounded_tool(wire: WireName, tool: Any, most: int, uses: dict[str, int]) ->
 
 
 def set_aside(price: Price, uses: Mapping[str, int], provider_name: str) -> tuple[Price, str]:
-    """The price with what the uses can cost set aside beside its tokens; and why there must be none, or ""."""
+    """The price with what the uses can cost set aside; and why there must be none, or "".
+
+    Beside its fee, each use is a round more in which the model reads what was found until then.
+    """
     usd = 0.0
     for tool, number in uses.items():
         fee = price.fee_usd(tool)
@@ -88,7 +87,7 @@ def set_aside(price: Price, uses: Mapping[str, int], provider_name: str) -> tupl
             told = f"nobody knows what a use of {tool} costs at provider {provider_name!r}, so it is not called"
             return price, f"{told}; set fees = {{ {tool} = … }}, US dollars a use, for that provider"
         usd += fee * number
-    return (replace(price, aside_usd=usd) if usd else price), ""
+    return (replace(price, aside_usd=usd, rounds=sum(uses.values())) if uses else price), ""
 
 
 def charged(wire: WireName, usage: Usage, uses: Mapping[str, int]) -> Usage:

@@ -164,8 +164,8 @@ def test_it_works_without_being_root(
     python = shutil.which("python3", path="/usr/bin:/usr/local/bin")
     if python is None or subprocess.run([python, "-c", "import sys; sys.exit(sys.version_info < (3, 11))"]).returncode:
         pytest.skip("no Python 3.11 that everybody may use")
-    # Folders of pytest are closed to others.
-    folder = Path(subprocess.check_output(["mktemp", "-d"], text=True).strip())
+    # Folders of pytest are closed to others, and so may be what TMPDIR names.
+    folder = Path(subprocess.check_output(["mktemp", "-d", "-p", "/tmp"], text=True).strip())
     try:
         shutil.copytree(SOURCE, folder / "src", ignore=shutil.ignore_patterns("__pycache__"))
         (folder / "work").mkdir()

@@ -416,6 +416,7 @@ def as_nobody(root: Path) -> str:
             os.setgroups([])
             os.setgid(65534)
             os.setuid(65534)
+            tempfile.tempdir = "/tmp"
             with Repository.open(root) as repository:
                 head = repository.head()
                 assert head
@@ -441,8 +442,8 @@ def as_nobody(root: Path) -> str:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to act as another user")
 def test_another_users_and_a_read_only_repository(git: Git, monkeypatch: pytest.MonkeyPatch) -> None:
-    # pytest's own folders are closed to other users.
-    with tempfile.TemporaryDirectory() as name:
+    # pytest's own folders are closed to other users, and so may be what TMPDIR names.
+    with tempfile.TemporaryDirectory(dir="/tmp") as name:
         home = Path(name).resolve()
         home.chmod(0o755)
         monkeypatch.setenv("HOME", name)
